@@ -80,6 +80,9 @@ class ConversationWorkspace:
 
     async def find(self, pack: str, key: str) -> Waiting | None:
         """Return what waits under a key; None where no staged call has touched it."""
+        if "\x00" in key:
+            # No key of a workspace has it, and PostgreSQL takes no text that does: what to say is the pack's affair.
+            return None
         async with self._database.single() as connection:
             rows = await connection.run(QUERIES.find, **self._place, pack=pack, key=key)
             if not rows and self._base:
@@ -88,6 +91,8 @@ class ConversationWorkspace:
 
     async def under(self, pack: str, prefix: str) -> Mapping[str, Waiting]:
         """Return what waits under all keys that begin with `prefix`, by key."""
+        if "\x00" in prefix:
+            return {}
         async with self._database.single() as connection:
             rows = list(await connection.run(QUERIES.under, **self._place, pack=pack, prefix=prefix))
             if self._base:

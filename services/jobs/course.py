@@ -14,6 +14,7 @@ from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
+from placet.domain.division import Unsound, checked, groups_of
 from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.rules import budget, division, prompts, reliability, voting
 from placet.jobs.states import (
@@ -55,8 +56,8 @@ class Course(WorkspaceCourse):
             self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1, state=TaskState.READY))
             return
         try:
-            self._divide(division.checked(spec.tasks, spec.outputs, tasks_max=spec.plan.tasks_max))
-        except division.Unsound as error:
+            self._divide(checked(spec.tasks, spec.outputs, tasks_max=spec.plan.tasks_max))
+        except Unsound as error:
             self.give_up(f"The division that was given cannot be used: {error}.")
 
     def start(self, task: Task) -> None:
@@ -95,7 +96,7 @@ class Course(WorkspaceCourse):
         if not flags and task.number == DIVISION:
             try:
                 self._divided(ended.answer or {})
-            except division.Unsound as error:
+            except Unsound as error:
                 flags, attempt.reason = ["unsound_division"], str(error)
         event = AttemptEvent.THROWN_OUT if flags else AttemptEvent.ANSWERED
         self._move_attempt(attempt, event, {"flags": flags} if flags else {"key": key})
@@ -180,7 +181,7 @@ class Course(WorkspaceCourse):
         self._divide(division.divided(answer, spec.task, spec.outputs, **limits))
 
     def _divide(self, tasks: Sequence[m.JobTask]) -> None:
-        groups = division.groups_of(tasks)
+        groups = groups_of(tasks)
         self._move_job(JobEvent.DIVIDED, {"tasks": len(tasks)})
         self.job.tasks = len(tasks)
         number = max(groups.values()) + 1

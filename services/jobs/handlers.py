@@ -30,8 +30,11 @@ NO_BUDGET = "The budget has no room for another attempt."
 
 
 async def run(message: RunJob, work: Work, announce: Announce) -> None:
-    """Begin a job; the same one again changes nothing."""
+    """Begin a job; the same one again changes nothing. Poison where its id is another one's."""
     if not await store.add_job(work.connection, message):
+        known = await store.lock_job(work.connection, message.job_id, message.tenant)
+        if known is None or known.spec.asked != message.asked:
+            raise Poison(f"job {message.job_id} is another one, which was asked for before")
         return
     course = Course(Job(message.job_id, message))
     course.begin()

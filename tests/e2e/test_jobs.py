@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from hanoi import model as hanoi
 from placet.client import AsyncClient, Client
 from tests.conftest import migrate
+from tests.support.http import http_client
 from tests.support.jobs import MODEL, SURE, begin, decided, ended, events, wrong_moves
 from tests.support.people import Caller
 from tests.support.postgres import Databases
@@ -178,14 +180,115 @@ async def test_a_task_without_a_majority_fails_honestly(ada: Caller) -> None:
     [
         ([{"id": "a", "task": "A", "needs": ["b"]}, {"id": "b", "task": "B", "needs": ["a"]}], [], "in a circle: a, b"),
         ([{"id": "a", "task": "A"}], ["report"], "output report is produced by 0 tasks"),
+        ([{"id": "a", "task": "A", "needs": ["b"]}], [], "task a needs b, which is no task"),
+        ([{"id": "a", "task": "A"}, {"id": "a", "task": "B"}], [], "two tasks are called a"),
+        ([{"id": each, "task": "A"} for each in "abc"], [], "it has 3 tasks, more than 2"),
     ],
 )
 async def test_an_unsound_division_is_refused(
     ada: Caller, tasks: list[dict[str, Any]], outputs: list[str], why: str
 ) -> None:
-    """Nothing of it is tried."""
-    job = await ended(ada, await begin(ada, task="T", tasks=tasks, outputs=outputs))
-    assert ("failed", True, 0) == (job["state"], why in job["reason"], job["attempts"])
+    """At the door, with what is wrong in it: there is no job."""
+    body = {"id": "unsound", "task": "T", "tasks": tasks, "outputs": outputs, "tasks_max": 2}
+    answer = await ada.request("POST", "/v1/jobs", json=body)
+    (fault,) = answer.json()["errors"]
+    assert (422, "urn:placet:problem:unsound-division") == (answer.status_code, answer.json()["type"])
+    assert ("#/tasks", True) == (fault["pointer"], why in fault["detail"])
+    assert [] == [each["id"] for each in (await ada.get("/v1/jobs"))["items"] if each["id"].endswith("unsound")]
+
+
+async def test_the_command_line_says_in_a_line_why_a_division_is_refused(ada: Caller, tmp_path: Path) -> None:
+    """And ends with 1: nothing was begun."""
+    more = tmp_path / "job.json"
+    more.write_text(json.dumps({"tasks": [{"id": "a", "task": "A", "needs": ["b"]}]}))
+    environment = os.environ | {"PLACET_URL": ada.url, "PLACET_KEY": ada.token}
+    command = [sys.executable, "-m", "placet.cli", "jobs", "run", "T", "--file", str(more)]
+    run = partial(subprocess.run, command, env=environment, capture_output=True, text=True, check=False)
+    done = await asyncio.to_thread(run)
+    said = "placet: 422 The division cannot be used; #/tasks task a needs b, which is no task\n"
+    assert (1, "", said) == (done.returncode, done.stdout, done.stderr)
+
+
+async def test_an_output_that_is_named_twice_is_one(ada: Caller) -> None:
+    """What a job must produce is a set."""
+    tasks = [hanoi.tasks(1)[0] | {"produces": ["last"]}]
+    job = await ended(ada, await begin(ada, **hanoi.job(1), **SURE, tasks=tasks, outputs=["last", "last"]))
+    assert ("done", ["last"]) == (job["state"], list(job["result"]))
+
+
+async def test_an_id_is_of_one_job(ada: Caller, house: System) -> None:
+    """The same body again is the same job; with another task, or of another person, it is refused."""
+    body = {"id": "nightly", **hanoi.job(1), **SURE}
+    bob = Caller(ada.url, house.key("chat", person="bob"))
+    first, again = [await ada.request("POST", "/v1/jobs", json=body) for _ in range(2)]
+    other = await ada.request("POST", "/v1/jobs", json=body | {"context": "Something else."})
+    foreign = await bob.request("POST", "/v1/jobs", json=body)
+    assert [202, 202, 409, 409] == [each.status_code for each in (first, again, other, foreign)]
+    assert ("urn:placet:problem:job-id-used", first.json()) == (other.json()["type"], again.json())
+    assert hanoi.job(1)["task"] == (await ended(ada, first.json()["id"]))["task"]
+
+
+async def test_of_two_jobs_with_one_id_that_come_at_once_one_is_done(ada: Caller) -> None:
+    """The other one is told, whoever was first."""
+    tasks = ["Move 1.", "Move 2."]
+    asked = [ada.request("POST", "/v1/jobs", json={"id": "race", "task": each, "k": 1}) for each in tasks]
+    answers = await asyncio.gather(*asked)
+    codes = [each.status_code for each in answers]
+    assert [202, 409] == sorted(codes)
+    won = answers[codes.index(202)].json()["id"]
+    assert tasks[codes.index(202)] == (await ada.get(f"/v1/jobs/{won}"))["task"]
+
+
+#: Routes of one job.
+ROUTES = [
+    ("GET", ""),
+    ("GET", "/events"),
+    ("GET", "/log"),
+    ("GET", "/attempts/{attempt}/log"),
+    ("POST", "/cancel"),
+]
+
+
+@pytest.fixture
+async def of_ada(ada: Caller) -> dict[str, str]:
+    """A job of Ada's that is over: its id and that of an attempt."""
+    job = await ended(ada, await begin(ada, **hanoi.job(1), **SURE))
+    return {"job": job["id"], "attempt": job["tasks"][0]["attempts"][0]["id"]}
+
+
+@pytest.mark.parametrize(("method", "route"), ROUTES)
+async def test_people_who_chat_see_no_job_but_their_own(
+    house: System, ada: Caller, of_ada: dict[str, str], method: str, route: str
+) -> None:
+    """For others of the tenant it does not exist, unless they decide or operate; nor for other tenants at all."""
+    path = f"/v1/jobs/{of_ada['job']}{route.format(**of_ada)}"
+    callers = {
+        "chat": house.key("chat", person="bob"),
+        "admin": house.key("admin", person="bob"),
+        "decide": house.key("chat", "decide", person="bob"),
+        "operate": house.key("chat", "operate", person="bob"),
+        "elsewhere": house.key("chat", "decide", "operate", person="ada", tenant="umbrella"),
+    }
+    found = {name: await status_of(Caller(house.url, key), method, path) for name, key in callers.items()}
+    ok = 202 if method == "POST" else 200
+    assert {"chat": 404, "admin": 403, "decide": ok, "operate": ok, "elsewhere": 404} == found
+    assert ok == await status_of(ada, method, path)
+
+
+async def status_of(caller: Caller, method: str, path: str) -> int:
+    """Return how a request is answered; a stream is not read to its end."""
+    headers = {"authorization": f"Bearer {caller.token}"}
+    async with http_client(caller.url, headers=headers) as http, http.stream(method, path) as answer:
+        return answer.status_code
+
+
+async def test_lists_have_the_jobs_that_one_may_see(house: System, of_ada: dict[str, str]) -> None:
+    """Those of others are there for who decides or operates."""
+    listed = {}
+    for name, scopes in {"chat": ("chat",), "decide": ("decide",), "operate": ("operate",)}.items():
+        caller = Caller(house.url, house.key(*scopes, person="bob"))
+        listed[name] = of_ada["job"] in {each["id"] for each in (await caller.get("/v1/jobs"))["items"]}
+    assert {"chat": False, "decide": True, "operate": True} == listed
 
 
 async def test_a_job_survives_every_kill(ada: Caller, house: System) -> None:

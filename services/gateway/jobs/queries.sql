@@ -4,7 +4,7 @@
 SELECT job_id, agent, author, state, spec ->> 'task' AS task, tasks, decided, running, attempts, flagged, tokens, cost,
     unpriced, reason, changes, entries, created_at, ended_at
 FROM read.jobs
-WHERE tenant = :tenant AND (:state::text IS NULL OR state = :state)
+WHERE tenant = :tenant AND (:author::text IS NULL OR author = :author) AND (:state::text IS NULL OR state = :state)
     AND (:after_at::timestamptz IS NULL OR (created_at, job_id) < (:after_at, :after_id::text))
 ORDER BY created_at DESC, job_id DESC
 LIMIT :most

@@ -9,11 +9,13 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
+from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import Author, CancelJob, JobBudget, RunJob
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import ToolSpec
+from placet.domain.division import Unsound, checked
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Closed
 from placet.gateway.conversations.service import known_agent, may_open
@@ -51,12 +53,13 @@ APPEARS_SECONDS = 2.0
 _SHOWN = described(401, 403, 404, 503)
 
 
-@router.post("", status_code=202, responses=described(400, 401, 403, 413, 415, 422, 503))
+@router.post("", status_code=202, responses=described(400, 401, 403, 409, 413, 415, 422, 503))
 async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -> JobSent:
-    """Have a job done; follow it by its events."""
+    """Have a job done; follow it by its events. The same id again is the same job; with another body it is a 409."""
     may_open(caller)
     agent = known_agent(deps.agents, caller.tenant, body.agent)
     _check_schema(body.answer_schema)
+    _check_division(body)
     job = RunJob(
         tenant=caller.tenant,
         job_id=own_id(caller.tenant, body.id or new_id()),
@@ -72,14 +75,40 @@ async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -
         budget=JobBudget(**body.budget.model_dump()),
         language=body.language,
         labels={**agent.labels, **body.labels},
+        asked=data_digest({"by": caller.person, "job": body.model_dump(mode="json")}),
     )
     with deps.hub.follow((job_topic(caller.tenant, job.job_id),)) as following:
-        async with deps.runtime.units.once() as work:
-            work.emit(job)
-        with suppress(Closed):
-            await following.next(APPEARS_SECONDS)
+        if not (body.id and await _is_there(deps, job)):
+            async with deps.runtime.units.once() as work:
+                work.emit(job)
+            with suppress(Closed):
+                await following.next(APPEARS_SECONDS)
+            if body.id:
+                # Two may have asked at once: the first to arrive is the job.
+                await _is_there(deps, job)
     response.headers["location"] = f"/v1/jobs/{job.job_id}"
     return JobSent(id=job.job_id)
+
+
+async def _is_there(deps: Deps, job: RunJob) -> bool:
+    """Tell whether a job is stored already; raise Refused (409) where another one is that was asked for by its id."""
+    async with reading(deps.runtime.database) as connection:
+        row = await store.find_job(connection, job.tenant, job.job_id)
+    if row is not None and row["spec"].get("asked") != job.asked:
+        detail = "The same id is the same job only with the same body, from the same person; choose another id."
+        raise Refused("This id is another job's.", status=409, kind="job-id-used", detail=detail)
+    return row is not None
+
+
+def _check_division(body: JobIn) -> None:
+    """Raise Refused (422) where nothing could be tried by the division that was given."""
+    if not body.tasks:
+        return
+    try:
+        checked(body.division(), body.outputs, tasks_max=body.tasks_max)
+    except Unsound as error:
+        fault = {"detail": str(error), "pointer": "#/tasks"}
+        raise Refused("The division cannot be used.", status=422, kind="unsound-division", errors=[fault]) from error
 
 
 def _check_schema(schema: dict[str, Any] | None) -> None:
@@ -89,7 +118,7 @@ def _check_schema(schema: dict[str, Any] | None) -> None:
     try:
         ToolSpec(name="final_answer", description="-", parameters=schema, category=Category.SAFE_COMPUTE)
     except ValidationError as error:
-        fault = {"detail": error.errors()[0]["msg"], "pointer": "/answer_schema"}
+        fault = {"detail": error.errors()[0]["msg"], "pointer": "#/answer_schema"}
         raise Refused(
             "The schema of answers is not valid.", status=422, kind="invalid-schema", errors=[fault]
         ) from error
@@ -103,11 +132,11 @@ async def list_all(
     limit: Limit = 50,
     after: Cursor = None,
 ) -> JobPage:
-    """List jobs of your tenant, newest first."""
-    may_see_jobs(caller)
+    """List the jobs that you may see, newest first."""
+    whose = whose_jobs(caller)
     async with reading(deps.runtime.database) as connection:
         cursor = cursor_of(after)
-        rows = await store.list_jobs(connection, caller.tenant, state=state, after=cursor, limit=limit + 1)
+        rows = await store.list_jobs(connection, caller.tenant, whose=whose, state=state, after=cursor, limit=limit + 1)
     following = next_of(rows, limit, "created_at", "job_id")
     return JobPage(items=[JobOut(**job_out(row)) for row in rows[:limit]], next=following)
 
@@ -115,7 +144,6 @@ async def list_all(
 @router.get("/{job_id}", responses=_SHOWN)
 async def show(deps: DepsOf, caller: CallerOf, job_id: JobId) -> WholeJobOut:
     """Show a job with its tasks, their attempts and votes."""
-    may_see_jobs(caller)
     return await whole_job(deps, caller, job_id)
 
 
@@ -138,7 +166,6 @@ async def follow(
     deps: DepsOf, caller: CallerOf, job_id: JobId, last_event_id: LastEventId = None, after: After = None
 ) -> StreamingResponse:
     """Follow a job: every line of its log after the given one, then what comes, without gap or repeat."""
-    may_see_jobs(caller)
     await found_job(deps, caller, job_id)
     start = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
     topic = job_topic(caller.tenant, job_id)
@@ -161,7 +188,6 @@ async def read_log(
     deps: DepsOf, caller: CallerOf, job_id: JobId, after: AfterItem = 0, limit: ItemLimit = 200
 ) -> LogOut:
     """Return lines of a job's log: `data.line` says each in one sentence."""
-    may_see_jobs(caller)
     await found_job(deps, caller, job_id)
     async with reading(deps.runtime.database) as connection:
         return _log_out(await store.read_log(connection, caller.tenant, job_id, after, limit), after)
@@ -172,7 +198,7 @@ async def read_attempt(
     deps: DepsOf, caller: CallerOf, job_id: JobId, attempt_id: PathId, after: AfterItem = 0, limit: ItemLimit = 200
 ) -> LogOut:
     """Return what the agent of one attempt was told, said, called and got: the log of its conversation."""
-    may_see_jobs(caller)
+    await found_job(deps, caller, job_id)
     async with reading(deps.runtime.database) as connection:
         conversation_id = await store.conversation_of(connection, caller.tenant, job_id, attempt_id)
         if conversation_id is None:
@@ -180,24 +206,29 @@ async def read_attempt(
         return _log_out(await read_conversation(connection, caller.tenant, conversation_id, after, limit), after)
 
 
-def may_see_jobs(caller: Caller) -> None:
-    """Raise Refused (403) where the caller may not look at jobs."""
+def whose_jobs(caller: Caller) -> str | None:
+    """Return who asked for the jobs that the caller may see: themselves, or None for everybody of the tenant.
+
+    Raises Refused: 403 without a scope, 404 for the token of a conversation.
+    """
     caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     if caller.conversation_id is not None:
         raise _no_job()
+    return None if caller.may(Scope.DECIDE) or caller.may(Scope.OPERATE) else caller.person
 
 
 async def found_job(deps: Deps, caller: Caller, job_id: str) -> store.Row:
-    """Return a job; raise Refused (404) where the tenant has none of that id."""
+    """Return a job that the caller may see; raise Refused (403, 404)."""
+    whose = whose_jobs(caller)
     async with reading(deps.runtime.database) as connection:
         row = await store.find_job(connection, caller.tenant, job_id)
-    if row is None:
+    if row is None or whose not in {None, row["author"]}:
         raise _no_job()
     return row
 
 
 async def whole_job(deps: Deps, caller: Caller, job_id: str) -> WholeJobOut:
-    """Return a job with its tasks and attempts; raise Refused (404) where the tenant has none of that id."""
+    """Return a job that the caller may see with its tasks and attempts; raise Refused (403, 404)."""
     row = await found_job(deps, caller, job_id)
     async with reading(deps.runtime.database) as connection:
         tasks = await store.tasks_of(connection, caller.tenant, job_id)

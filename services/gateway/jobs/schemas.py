@@ -25,11 +25,15 @@ class _In(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _once(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
 class TaskIn(_In):
     """One task of a division made before."""
 
     id: Name
-    task: Annotated[Text, Field(min_length=1, max_length=TASK_TEXT_MAX)]
+    task: Annotated[Text, Field(min_length=1, max_length=TASK_TEXT_MAX), AfterValidator(saying_something)]
     needs: Annotated[list[Name], Field(max_length=64)] = []
     produces: Annotated[list[Name], Field(max_length=64)] = []
 
@@ -47,13 +51,18 @@ class JobIn(_In):
 
     id: Annotated[
         Identifier | None,
-        Field(description="Chosen by you: the same id again is the same job. Its whole id is in the answer."),
+        Field(
+            description="Chosen by you: the same id with the same body is the same job, with another one it is "
+            "refused. Its whole id is in the answer."
+        ),
     ] = None
     agent: Identifier = "default"
     task: Annotated[Text, Field(min_length=1, max_length=TASK_MAX), AfterValidator(saying_something)]
     context: Annotated[Text, Field(max_length=TASK_MAX)] = ""
     root: Annotated[Text, Field(max_length=1_024)] = ""
-    outputs: Annotated[list[Name], Field(max_length=64, description="What it must produce.")] = []
+    outputs: Annotated[
+        list[Name], AfterValidator(_once), Field(max_length=64, description="What it must produce, each once.")
+    ] = []
     tasks: Annotated[
         list[TaskIn], Field(max_length=TASKS_MAX, description="A division made before; none: the agent divides.")
     ] = []

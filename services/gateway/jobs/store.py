@@ -18,11 +18,11 @@ Row = Mapping[str, Any]
 
 
 async def list_jobs(
-    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
+    connection: Connection, tenant: str, *, whose: str | None, state: str | None, after: Cursor | None, limit: int
 ) -> list[Row]:
-    """Return jobs of a tenant, newest first, from after a cursor on."""
+    """Return jobs of a tenant, or only those that one person asked for, newest first, from after a cursor on."""
     place = {"after_at": after.at if after else None, "after_id": after.id if after else None}
-    rows = await connection.run(QUERIES.list_jobs, tenant=tenant, state=state, most=limit, **place)
+    rows = await connection.run(QUERIES.list_jobs, tenant=tenant, author=whose, state=state, most=limit, **place)
     return [dict(row) for row in rows]
 
 

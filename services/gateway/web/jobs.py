@@ -15,7 +15,7 @@ from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.identity.keys import Scope
 from placet.gateway.jobs import store
-from placet.gateway.jobs.routes import cancel_job, may_see_jobs, whole_job
+from placet.gateway.jobs.routes import cancel_job, whole_job, whose_jobs
 from placet.gateway.store import reading
 from placet.gateway.web.job_picture import picture
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, render, set_up_was_run
@@ -32,10 +32,10 @@ Cursor = Annotated[str | None, Query(max_length=400)]
 
 @router.get("")
 async def show_list(deps: DepsOf, caller: SignedIn, cursor: Cursor = None) -> HTMLResponse:
-    """Show the jobs of the tenant, newest first."""
-    may_see_jobs(caller)
+    """Show the jobs that the caller may see, newest first."""
+    whose, place = whose_jobs(caller), cursor_of(cursor)
     async with reading(deps.runtime.database) as connection:
-        found = await store.list_jobs(connection, caller.tenant, state=None, after=cursor_of(cursor), limit=PAGE + 1)
+        found = await store.list_jobs(connection, caller.tenant, whose=whose, state=None, after=place, limit=PAGE + 1)
     return render(
         "jobs.html",
         language=caller.language,
@@ -51,7 +51,6 @@ async def show_list(deps: DepsOf, caller: SignedIn, cursor: Cursor = None) -> HT
 @router.get("/{job_id}")
 async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
     """Show one job: its tasks, attempts and votes, what it used, what was thrown out and why."""
-    may_see_jobs(caller)
     job = await whole_job(deps, caller, job_id)
     async with reading(deps.runtime.database) as connection:
         after = max(0, job.last_event_id - LINES_MAX)

@@ -86,7 +86,7 @@ def _run(case: Case, rulebook: Rulebook) -> CaseResult:
     if verdict.spec is not None:
         differences += [
             f"arguments: {problem}; the agent would never propose it"
-            for problem in argument_problems(verdict.spec, entry.call.arguments)
+            for problem in argument_problems(verdict.spec, entry.call.proposed)
         ]
     return CaseResult(name=entry.name, line=case.line, passed=not differences, differences=differences)
 

@@ -11,11 +11,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from placet.contracts.messages.approvals import ApprovalRule
-from placet.contracts.messages.stage import Decide
+from placet.contracts.messages.stage import COMMIT_TOOL, ENTRIES_MAX, Decide, OnFailure
 from placet.domain import deciders
 from placet.domain.approvers import OPERATORS, identity_of, read_approver
 from placet.domain.catalog import ToolSpec, placed_error, validate_arguments
 from placet.domain.directory import Directory
+from placet.domain.house_tools import COMMIT_SPEC
 from placet.domain.origins import NONE, texts_in
 from placet.domain.trials import Deciders, Explanation, Tried
 from placet.domain.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
@@ -25,7 +26,8 @@ from placet.policy.rules.deciding import panels_of, would_be_held
 from placet.policy.rules.history import COUNTERS
 from placet.policy.rules.model import OPERATORS as OPERATORS_DECIDE
 from placet.policy.rules.model import Rulebook
-from placet.policy.rules.verdicts import error_text, judge, walk
+from placet.policy.rules.staging import StagedEntry, StageTerms, wanted_entries
+from placet.policy.rules.verdicts import Verdict, error_text, judge, walk
 
 #: When people are asked about a staged call, and about what.
 _WHEN: Mapping[Decide, str] = {
@@ -33,6 +35,19 @@ _WHEN: Mapping[Decide, str] = {
     "on_request": "When somebody asks for it, people decide once about all that was staged; these about this call.",
     "each": "People decide at once about what is staged by then; these decide about this call.",
 }
+
+
+#: Arguments of a commit that no rule needs to know, where nobody wrote them down.
+_ANY_WORKSPACE = {"workspace_id": "workspace", "tree_digest": "0" * 64}
+
+
+class StagedCallEntry(BaseModel):
+    """A staged call that a commit to try is made of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tool: Annotated[str, Field(min_length=1, max_length=64)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
 
 
 class CallEntry(BaseModel):
@@ -58,6 +73,21 @@ class CallEntry(BaseModel):
         Field(description="Where texts among the arguments stood before the call, by name; `none` for all others."),
     ] = Field(default_factory=dict)
 
+    staged: Annotated[
+        list[StagedCallEntry],
+        Field(max_length=ENTRIES_MAX, description="Of `commit_changes`: the staged calls it is made of, in order."),
+    ] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _check_staged(self) -> CallEntry:
+        if not self.staged:
+            return self
+        if self.tool != COMMIT_TOOL:
+            raise placed_error([(("staged",), f"only {COMMIT_TOOL} is made of staged calls")])
+        if len(wanted_entries(self.proposed)) != len(self.staged):
+            raise placed_error([(("staged",), "the arguments name another number of entries")])
+        return self
+
     @model_validator(mode="after")
     def _check_origins(self) -> CallEntry:
         texts = {pointer for pointer, _ in texts_in(self.arguments)}
@@ -76,16 +106,53 @@ class CallEntry(BaseModel):
             raise placed_error([((name,), _no_counter(name)) for name in unknown])
         return history
 
+    @property
+    def proposed(self) -> dict[str, Any]:
+        """The arguments as an agent proposes them: for a commit, what nobody wrote down is filled in."""
+        if self.tool != COMMIT_TOOL:
+            return self.arguments
+        entries = [f"call-{number}" for number in range(1, len(self.staged) + 1)]
+        return _ANY_WORKSPACE | ({"entries": entries} if entries else {}) | self.arguments
+
+    def spec(self, rulebook: Rulebook) -> ToolSpec | None:
+        """Return the tool; None where nobody knows it."""
+        return COMMIT_SPEC if self.tool == COMMIT_TOOL else rulebook.spec(self.tool)
+
     def facts(self, rulebook: Rulebook) -> CallFacts:
         """Return the facts of this call by an agent that has the rulebook's own catalogue."""
-        spec = rulebook.spec(self.tool)
+        spec = self.spec(rulebook)
         return CallFacts(
             call_id="call",
             schema_digest=spec.schema_digest if spec else "",
-            **self.model_dump(exclude={"history", "origins"}),
+            **self.model_dump(exclude={"arguments", "history", "origins", "staged"}),
+            arguments=self.proposed,
             origins={_pointer(name): [] if each == NONE else [each] for name, each in self.origins.items()},
             history=dict.fromkeys(COUNTERS, 0) | self.history,
+            staged=tuple(self._entries(rulebook)) if self.tool == COMMIT_TOOL else None,
         )
+
+    def verdicts(self, rulebook: Rulebook) -> list[Verdict]:
+        """Return the verdict on each of the staged calls, judged as if it were proposed by itself."""
+        same: dict[str, Any] = {"arguments": {}, "origins": {}, "staged": []}
+        each_alone = (self.model_copy(update={**same, **each.model_dump()}) for each in self.staged)
+        return [judge(each.facts(rulebook), rulebook) for each in each_alone]
+
+    def _entries(self, rulebook: Rulebook) -> Iterator[StagedEntry]:
+        """Yield what policy lets this conversation stage: every entry where nobody says which calls they are."""
+        wanted = wanted_entries(self.proposed)
+        if not self.staged:
+            yield from (self._entry(each, COMMIT_SPEC, "stop", None) for each in wanted)
+            return
+        for call_id, verdict in zip(wanted, self.verdicts(rulebook), strict=True):
+            if verdict.spec is not None and verdict.plan is not None:
+                yield self._entry(call_id, verdict.spec, verdict.plan.on_failure, verdict.approval)
+
+    def _entry(self, call_id: str, spec: ToolSpec, on_failure: OnFailure, approval: ApprovalRule | None) -> StagedEntry:
+        changes, category = spec.stage is not None, spec.category
+        terms = StageTerms(
+            pool=spec.pool, message_id="message", changes=changes, on_failure=on_failure, category=category
+        )
+        return StagedEntry(call_id, spec.name, self.requester, spec.schema_digest, terms, approval)
 
 
 def _pointer(name: str) -> str:
@@ -122,12 +189,15 @@ def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
     """Yield why no agent could propose this call."""
     if read_approver(entry.requester).kind not in {"person", "nobody"}:
         yield f"nobody asks for a call who is called {entry.requester!r}"
-    spec = rulebook.spec(entry.tool)
-    if spec is None:
-        yield f"no agent could propose it: unknown tool {entry.tool!r}{did_you_mean(entry.tool, rulebook.tools)}"
-        return
-    for problem in argument_problems(spec, entry.arguments):
-        yield f"no agent could propose it: among the arguments of {entry.tool!r}: {problem}"
+    for tool, spec, arguments in [
+        (entry.tool, entry.spec(rulebook), entry.proposed),
+        *((each.tool, rulebook.spec(each.tool), each.arguments) for each in entry.staged),
+    ]:
+        if spec is None:
+            yield f"no agent could propose it: unknown tool {tool!r}{did_you_mean(tool, rulebook.tools)}"
+            continue
+        for problem in argument_problems(spec, arguments):
+            yield f"no agent could propose it: among the arguments of {tool!r}: {problem}"
 
 
 def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
@@ -139,6 +209,7 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
     if verdict.plan:
         notes.append(_WHEN[verdict.plan.decide])
         approval = approval or OPERATORS_DECIDE
+    notes += _commit_notes(entry, rulebook)
     if verdict.demands:
         notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
     if approval:
@@ -154,6 +225,15 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
         approval=approval.model_dump(mode="json") if approval else None,
         stage=verdict.plan.model_dump(mode="json") if verdict.plan else None,
     )
+
+
+def _commit_notes(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
+    """Yield what is to be known of the entries of a commit."""
+    if entry.tool == COMMIT_TOOL and not entry.staged:
+        yield "What the rules of its entries ask is not in it: say in `staged` which calls they are."
+    for number, verdict in enumerate(entry.verdicts(rulebook), 1):
+        told = f"staged by {verdict.rule}" if verdict.plan else f"not staged, but {verdict.effect} by {verdict.rule}"
+        yield f"Entry {number}, a call of {entry.staged[number - 1].tool}, is {told}."
 
 
 def argument_problems(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:

@@ -113,6 +113,9 @@ class RunJob(Message):
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
     labels: dict[str, str] = Field(default_factory=dict)
     caller: JobCaller | None = Field(default=None, description="The call that it answers; none: a person asked for it.")
+    asked: Digest | None = Field(
+        default=None, description="Of what a person asked for by this id: the same id with another one is refused."
+    )
     depth: int = Field(default=1, ge=1, description="1, and one more for each job that it is part of.")
 
 

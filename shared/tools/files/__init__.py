@@ -1,8 +1,8 @@
 """Tools for files: list, read, search, write, create, edit, move and delete, beneath one root that they never leave.
 
-`FILES_ROOT` says where the root is, for each tenant and agent if it names them. With `stage: placet.tools.files:FILES`
-the writing tools can wait: the reading ones then show files as they will be, and nothing is written before people have
-said yes to the whole workspace.
+`FILES_ROOT` says where the root is, for each tenant and agent if it names them, `FILES_HIDDEN` what they never see.
+With `stage: placet.tools.files:FILES` the writing tools can wait: the reading ones then show files as they will be, and
+nothing is written before people have said yes to the whole workspace.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ async def _files(context: ToolContext, folder: str, depth: int) -> list[tuple[st
     found: dict[str, Found | Waiting] = {each.path: each for each in await in_thread(walked)}
     waiting: Mapping[str, Waiting] = await context.workspace.under(NAME, prefix)
     for path, each in waiting.items():
-        if each.digest is None:
+        if each.digest is None or tree.hides(tuple(path.split("/"))):
             found.pop(path, None)
         elif path.removeprefix(prefix).count("/") <= depth:
             found[path] = each

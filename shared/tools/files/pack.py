@@ -39,7 +39,7 @@ class FilesResources:
 
     def tree(self, context: ToolContext) -> Tree:
         """Return the files of the call's tenant and agent; their folders are made where they are missing."""
-        return Tree(_root(self.settings.root, context), self.settings.bytes_max)
+        return Tree(_root(self.settings.root, context), self.settings.bytes_max, self.settings.hidden)
 
 
 def files_of(context: ToolContext) -> FilesResources:
@@ -78,6 +78,11 @@ class Files(Staging):
         if plan is None:
             raise ToolError("This tool changes no files.", code="not_staged")
         return await plan(self, context, **arguments)
+
+    async def read(self, key: str, context: ToolContext) -> Content | None:
+        """Return a file with everything that waits; ToolError where the tools may not name or see it."""
+        files_of(context).tree(context).check_shown(parts_of(key))
+        return await super().read(key, context)
 
     async def current(self, key: str, context: ToolContext) -> Content | None:
         """Return a file as it stands in the tree."""

@@ -7,6 +7,8 @@ call read exactly these characters.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from placet.tools.contract import ToolError
@@ -54,6 +56,16 @@ def _problem(path: str) -> str:
     if len(path.encode()) > PATH_BYTES_MAX or any(len(name.encode()) > NAME_BYTES_MAX for name in names):
         return "it is too long"
     return ""
+
+
+def is_hidden(parts: Parts, patterns: Sequence[str]) -> bool:
+    """Tell whether a pattern means a path or a folder above it, whatever its case.
+
+    A pattern with a `/` is of whole paths from the root on, any other one of single names.
+    """
+    names = [fold(name) for name in parts]
+    paths = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
+    return any(fnmatchcase(each, fold(one)) for one in patterns for each in (paths if "/" in one else names))
 
 
 def fold(name: str) -> str:

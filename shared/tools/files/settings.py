@@ -23,6 +23,11 @@ class FilesSettings(BaseSettings):
     )
     bytes_max: int = Field(default=5_000_000, ge=1, le=100_000_000, description="Largest file read or written.")
     entries_max: int = Field(default=20_000, ge=1, description="Files and folders that one list or search looks at.")
+    hidden: tuple[str, ...] = Field(
+        default=(".env*",),
+        description="Glob patterns, as a JSON list, of files and folders that no tool lists, reads or writes, in any "
+        "case. One with a `/` is of whole paths from the root on, any other one of single names.",
+    )
     search_bytes_max: int = Field(default=50_000_000, ge=1, description="Bytes that one search reads.")
 
     @field_validator("root")

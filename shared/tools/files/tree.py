@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from placet.tools.contract import ToolError
-from placet.tools.files.paths import OWN_PREFIX, Parts, fold
+from placet.tools.files.paths import OWN_PREFIX, Parts, fold, is_hidden
 from placet.tools.staging import CannotApply, Content
 
 #: Mode of new files and folders, before the process's umask.
@@ -52,6 +52,8 @@ class Tree:
     path: Path
     #: Bytes of a file that is read or written, at most.
     bytes_max: int
+    #: Patterns of what is not there for the tools.
+    hidden: tuple[str, ...] = ()
 
     @contextmanager
     def folder(self, parts: Parts, *, create: bool = False) -> Iterator[int]:
@@ -59,6 +61,7 @@ class Tree:
 
         The descriptor is good within the block. `create` makes what is missing.
         """
+        self.check_shown(parts)
         held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             root = os.fstat(held)
@@ -106,8 +109,18 @@ class Tree:
         except (FileNotFoundError, Refused):
             return False
 
+    def hides(self, parts: Parts) -> bool:
+        """Tell whether a path is hidden from the tools."""
+        return is_hidden(parts, self.hidden)
+
+    def check_shown(self, parts: Parts) -> None:
+        """Raise Refused for a path that is hidden from the tools."""
+        if self.hides(parts):
+            raise Refused(parts, "is hidden from you: it may hold secrets")
+
     def check_place(self, parts: Parts) -> None:
         """Raise Refused where no file can be written at a path: of one above, or of a name that differs in case."""
+        self.check_shown(parts)
         for depth in range(len(parts)):
             try:
                 with self.folder(parts[:depth]) as held:
@@ -123,7 +136,7 @@ class Tree:
     def walk(self, parts: Parts, *, depth: int, entries_max: int) -> Iterator[Found]:
         """Yield the plain files beneath a folder in order of their paths, down to `depth` folders (0: its own).
 
-        ToolError `too_many` after `entries_max` files and folders. Links and the like are passed over.
+        ToolError `too_many` after `entries_max` files and folders. Links and what is hidden are passed over.
         """
         left = [entries_max]
         with self.folder(parts) as held:
@@ -137,6 +150,8 @@ class Tree:
             if left[0] < 0:
                 raise ToolError("There are too many files; name a folder.", code="too_many")
             inner = (*parts, name)
+            if self.hides(inner):
+                continue
             try:
                 status = os.stat(name, dir_fd=held, follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -153,6 +168,7 @@ class Tree:
     @contextmanager
     def _open(self, parts: Parts) -> Iterator[tuple[int, os.stat_result] | None]:
         """Open a plain file; None where nothing stands there."""
+        self.check_shown(parts)
         try:
             with self.folder(parts[:-1]) as folder:
                 _check_spelling(folder, parts[-1])

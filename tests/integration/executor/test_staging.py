@@ -10,6 +10,7 @@ import pytest
 
 from placet.contracts.messages import DiscardWorkspace
 from placet.contracts.messages.stage import StagePlan
+from placet.executor.workspace_store import ConversationWorkspace
 from tests.builders import an_event
 from tests.support.executor_house import Premises, open_house
 from tests.support.workspaces import Scene, file_rulebook, outcomes
@@ -223,6 +224,23 @@ async def test_what_cannot_be_staged_says_so(scene: Scene) -> None:
     """A pack's own no is the call's failure, word for word."""
     answer = await scene.try_to_stage("edit_file", path="none.txt", old="a", new="b")
     assert ("failed", "There is no file 'none.txt'.", "") == (answer.kind, answer.error, scene.state())
+
+
+@pytest.mark.parametrize("tool", ["write_file", "read_file", "list_files", "search_files"])
+async def test_a_path_that_no_database_keeps_is_refused_with_the_reason(scene: Scene, tool: str) -> None:
+    """U+0000 is in no path: the model reads that, staged or not, and not that the tool broke off."""
+    more: dict[str, Any] = {"write_file": {"content": "a"}, "search_files": {"text": "a"}}.get(tool, {})
+    path: dict[str, Any] = {"path" if tool.startswith(("write", "read")) else "folder": "a\x00b"}
+    answer = await (scene.try_to_stage if tool == "write_file" else scene.run)(tool, **path, **more)
+    problem = "'a\\x00b' is no path of a file: it has characters that nobody can see."
+    assert ("failed", problem) == (answer.kind, answer.error)
+
+
+async def test_nothing_waits_under_a_key_that_no_database_keeps(scene: Scene) -> None:
+    """Every pack may look for what the model named, before it knows whether there can be such a key."""
+    database = scene.house.service.runtime.database
+    workspace = ConversationWorkspace(database, tenant="acme", conversation_id="conversation-1")
+    assert (None, {}) == (await workspace.find("prices", "a\x00"), await workspace.under("prices", "a\x00"))
 
 
 async def test_a_discarded_workspace_leaves_nothing(scene: Scene) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from placet.contracts.messages import JobTask
-from placet.jobs.rules.division import Unsound, checked, divided, groups_of, result_of, schema_of
+from placet.domain.division import Unsound, checked, groups_of
+from placet.jobs.rules.division import divided, result_of, schema_of
 
 pytestmark = pytest.mark.unit
 

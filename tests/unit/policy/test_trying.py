@@ -481,3 +481,97 @@ def test_fallback_is_the_operators_where_the_file_names_nobody() -> None:
     verdict = judge(an_entry(arguments={}).facts(a_rulebook()), a_rulebook())
 
     assert ApprovalRule(approvers=["operators"]) == verdict.approval
+
+
+STAGING = """
+people: {ada: {}, bob: {}, eve: {}}
+groups: {finance: [ada, bob], office: [eve]}
+tools:
+  pay:
+    description: Pay somebody.
+    category: unsafe_api
+    parameters: &amount {type: object, properties: {amount: {type: number}}, required: [amount]}
+  invite: {description: Invite somebody., category: unsafe_api, parameters: *amount}
+  look: {description: Look something up., category: safe_read, parameters: {type: object}}
+rules:
+  - name: payments
+    match: {tool: pay}
+    effect: stage
+    reason: All at once.
+    approval: {approvers: ["group:finance"], approvals: 2}
+  - name: invitations
+    match: {tool: invite}
+    effect: stage
+    reason: All at once.
+    approval: {approvers: ["group:office"]}
+  - name: large
+    match: {tool: commit_changes}
+    when: size(arguments.entries) > 2
+    effect: deny
+    reason: Too much at once.
+"""
+PAY = {"tool": "pay", "arguments": {"amount": 5}}
+INVITE = {"tool": "invite", "arguments": {"amount": 1}}
+
+
+def staging() -> Rulebook:
+    """Return the rulebook that stages."""
+    return rulebook_from(parse_yaml("rulebook", STAGING.encode()))
+
+
+def test_a_commit_asks_all_that_its_entries_rules_ask() -> None:
+    """As policy itself asks: each panel must be met; which rule stages which entry is said."""
+    rulebook = staging()
+    found = explain(call_from({"tool": "commit_changes", "staged": [PAY, INVITE]}, rulebook, "call.json"), rulebook)
+    assert ("require_approval", "default:commit_changes") == (found.effect, found.rule)
+    assert [(2, ["ada", "bob"]), (1, ["eve"])] == [
+        (each.approvals, [name.removeprefix("person:") for name in each.people]) for each in found.deciders
+    ]
+    notes = ["Entry 1, a call of pay, is staged by payments.", "Entry 2, a call of invite, is staged by invitations."]
+    assert notes == found.notes
+    assert [("large", "passed_over")] == [(each.rule, each.outcome) for each in found.tried[-1:]]
+
+
+def test_a_rule_for_commits_is_tested_by_their_entries() -> None:
+    """By names alone too, where no matter what they are: operators decide then."""
+    cases = """
+cases:
+  - name: few
+    call: {tool: commit_changes, arguments: {entries: [a, b]}}
+    expect: {effect: require_approval, approvers: [operators]}
+  - {name: many, call: {tool: commit_changes, arguments: {entries: [a, b, c]}}, expect: {effect: deny, rule: large}}
+  - name: called by its parts
+    call: {tool: commit_changes, staged: [{tool: pay, arguments: {amount: 1}}]}
+    expect: {effect: require_approval, rule: "default:commit_changes", approvers: ["group:finance"], approvals: 2}
+"""
+    _, found = cases_from(parse_yaml("cases", cases.encode()))
+    assert [[], [], []] == [each.differences for each in run_cases(found, staging()).cases]
+
+
+def test_what_is_not_staged_is_in_no_commit() -> None:
+    """The commit is denied, as policy would deny it, and the entry is named."""
+    rulebook = staging()
+    look = {"tool": "commit_changes", "staged": [PAY, {"tool": "look"}]}
+    found = explain(call_from(look, rulebook, "call.json"), rulebook)
+    assert ("deny", "commit-refused") == (found.effect, found.rule)
+    assert "Entry 2, a call of look, is not staged, but allow by default:safe_read." == found.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ({"tool": "commit_changes"}, "among the arguments of 'commit_changes': "),
+        ({"tool": "commit_changes", "staged": [{"tool": "pai"}]}, "unknown tool 'pai'"),
+        ({"tool": "commit_changes", "staged": [{"tool": "pay"}]}, "among the arguments of 'pay': "),
+        ({"tool": "pay", "arguments": {"amount": 1}, "staged": [PAY]}, "only commit_changes is made of staged calls"),
+        (
+            {"tool": "commit_changes", "arguments": {"entries": ["a"]}, "staged": [PAY, INVITE]},
+            "the arguments name another number of entries",
+        ),
+    ],
+)
+def test_a_commit_that_no_agent_could_propose_is_not_explained(call: dict[str, Any], why: str) -> None:
+    """Each problem says which."""
+    with pytest.raises(RulebookInvalid) as invalid:
+        call_from(call, staging(), "call.json")
+    assert any(why in each.problem for each in invalid.value.problems)

@@ -286,3 +286,41 @@ def test_every_character_of_a_card_can_be_seen() -> None:
         with pytest.raises(ToolError):
             parts_of(f"a{each}b")
     assert parts_of(string.ascii_letters)
+
+
+@pytest.mark.parametrize("name", [".env", ".ENV", "sub/.Env", "sub/.env.local", ".env.d/key", "sub/\uff0eenv"])
+async def test_no_tool_sees_what_is_hidden(root: Path, tools: TestedTools, name: str) -> None:
+    """Neither by its name nor in a list or search of the folder, in any case; it stays as it is."""
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text(SECRET)
+    (root / "plain.txt").write_text("nothing")
+    path = {"path": name}
+    codes = [
+        await code_of(tools, "read_file", **path),
+        await code_of(tools, "write_file", **path, content="mine"),
+        await code_of(tools, "create_file", **path, content="mine"),
+        await code_of(tools, "edit_file", **path, old="what", new="who"),
+        await code_of(tools, "move_file", **path, to="b.txt"),
+        await code_of(tools, "move_file", path="plain.txt", to=name),
+        await code_of(tools, "delete_file", **path),
+    ]
+    assert ["refused_path"] * 7 == codes
+    assert [] == (await tools.call("search_files", text="nobody")).data["hits"]
+    assert ["plain.txt"] == [each["path"] for each in (await tools.call("list_files", depth=3)).data["files"]]
+    assert SECRET == (root / name).read_text()
+
+
+async def test_what_waited_before_it_was_hidden_is_not_shown(root: Path, tools: TestedTools, monkeypatch: Any) -> None:
+    """Operators who hide a file hide what agents have staged of it too, and it is not committed."""
+    workspace = TestedWorkspace()
+    await tools.stage("write_file", workspace, path="keys/a.pem", content=SECRET)
+    monkeypatch.setenv("FILES_HIDDEN", '["keys/*.PEM"]')
+    async with open_tools(CODER) as hiding:
+        context = tool_context(workspace=workspace)
+        found = await hiding.call("search_files", context=context, text="nobody")
+        listed = await hiding.call("list_files", context=context, depth=3)
+        with pytest.raises(ToolError) as refused:
+            await hiding.call("read_file", context=context, path="keys/a.pem")
+        assert ([], [], "refused_path") == (found.data["hits"], listed.data["files"], refused.value.code)
+        assert ["keys/a.pem"] == await hiding.commit("write_file", workspace)
+    assert not (root / "keys").exists()
