@@ -334,12 +334,12 @@ def _python_provider(litellm: Any) -> Any:
 
     class PythonProvider(litellm.CustomLLM):  # type: ignore[misc]  # the base is known at run time only
         async def acompletion(self, **asked: Any) -> Any:
-            answer = _python_answer(asked)
+            answer = await _python_answer(asked)
             choice = {"index": 0, "message": answer.message(), "finish_reason": answer.finish_reason}
             return litellm.ModelResponse(model=asked["model"], choices=[choice], usage=answer.usage())
 
         async def astreaming(self, **asked: Any) -> Any:
-            answer = _python_answer(asked)
+            answer = await _python_answer(asked)
             for delta in answer.deltas():
                 choice = {"index": 0, "delta": delta}
                 yield litellm.ModelResponseStream(model=asked["model"], choices=[choice], usage=answer.usage())
@@ -349,7 +349,7 @@ def _python_provider(litellm: Any) -> Any:
     return PythonProvider()
 
 
-def _python_answer(asked: Mapping[str, Any]) -> PythonAnswer:
+async def _python_answer(asked: Mapping[str, Any]) -> PythonAnswer:
     options = asked.get("optional_params") or {}
     tools, tool_choice = options.get("tools") or [], options.get("tool_choice") or "auto"
-    return PythonAnswer.of(asked["model"].removeprefix(f"{PROVIDER}/"), asked["messages"], tools, tool_choice)
+    return await PythonAnswer.of(asked["model"].removeprefix(f"{PROVIDER}/"), asked["messages"], tools, tool_choice)

@@ -2,15 +2,16 @@
 
 `python/module:function` names it. The function takes what a model takes, `(messages, tools, tool_choice)` in OpenAI's
 shape, and returns an assistant message: `{"content": …, "tool_calls": […]}`. The same transcript should always get the
-same answer. Words stand in for tokens.
+same answer. Words stand in for tokens. It is called on the event loop: one that waits or computes for long is `async`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from inspect import isawaitable
 from typing import Any
 
 from placet.contracts.errors import PlacetError
@@ -19,7 +20,8 @@ PROVIDER = "python"
 #: Characters of argument text per stream piece.
 _FRAGMENT = 12
 
-Reply = Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]], str], Mapping[str, Any]]
+Message = Mapping[str, Any]
+Reply = Callable[[Sequence[Message], Sequence[Message], str], Message | Awaitable[Message]]
 
 
 @cache
@@ -50,9 +52,10 @@ class PythonAnswer:
     words_read: int
 
     @classmethod
-    def of(cls, name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], choice: str) -> PythonAnswer:
-        """Ask the function that `name` names."""
-        message = function_of(name)(messages, tools, choice)
+    async def of(cls, name: str, messages: Sequence[Message], tools: Sequence[Any], choice: str) -> PythonAnswer:
+        """Ask the function that `name` names, which may be `async`."""
+        said = function_of(name)(messages, tools, choice)
+        message = await said if isawaitable(said) else said
         words_read = sum(len(_text_of(each.get("content")).split()) for each in messages)
         return cls(message.get("content") or "", message.get("tool_calls") or (), words_read)
 

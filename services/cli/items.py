@@ -43,7 +43,9 @@ def lines_of(item: Item) -> list[tuple[str, str]]:
             taken = data["taken_as"]
             return [(f"  = taken as {taken['decision']}: {taken['summary']}", "dim")]
         case "tool_call":
-            return [(f"  . {data.get('tool')}: {data.get('status')}", "dim")]
+            # What is staged has not happened: it is no success yet.
+            told = "staged" if data.get("kind") == "staged" else data.get("status")
+            return [(f"  . {data.get('tool')}: {told}", "dim")]
         case "progress":
             share = "" if data.get("fraction") is None else f"{data['fraction']:.0%}"
             told = " ".join(part for part in (share, spoken(data.get("text") or "")) if part)

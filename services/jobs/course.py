@@ -15,7 +15,7 @@ from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.domain.division import Unsound, checked, groups_of
-from placet.jobs.job_state import Attempt, Job, Task
+from placet.jobs.job_state import Attempt, Job, Task, counted
 from placet.jobs.rules import budget, division, prompts, reliability, voting
 from placet.jobs.states import (
     JOB_MACHINE,
@@ -186,7 +186,8 @@ class Course(WorkspaceCourse):
         self.job.tasks = len(tasks)
         number = max(groups.values()) + 1
         shown = {"tasks": len(tasks), "groups": number}
-        self._note("division", shown, f"divided into {len(tasks)} tasks in {number} groups")
+        sizes = counted(len(tasks), "task", "tasks"), counted(number, "group", "groups")
+        self._note("division", shown, f"divided into {sizes[0]} in {sizes[1]}")
         for place, each in enumerate(tasks, 1):
             needs = list(dict.fromkeys(each.needs))
             task = Task(place, each.id, each.task, needs=needs, produces=each.produces, group=groups[each.id])

@@ -234,9 +234,14 @@ class JobCourse:
         told |= {"key": attempt.vote_key} if attempt.vote_key else {}
         used = attempt.input_tokens + attempt.output_tokens
         cost = f", ${attempt.cost:.4f}" if attempt.cost else ""
-        again = f", asked {attempt.asked_again} times again after a worker died" if attempt.asked_again else ""
+        times = "once" if attempt.asked_again == 1 else f"{attempt.asked_again} times"
+        again = f", asked again {times} after a worker died" if attempt.asked_again else ""
         if attempt.state is not AttemptState.RUNNING:
             told |= {"tokens": used, "cost": attempt.cost, "calls": attempt.calls, "asked_again": attempt.asked_again}
-        calls = "1 call" if attempt.calls == 1 else f"{attempt.calls} calls"
-        paid = f" ({calls}, {used} tokens{cost}{again})" if used else ""
+        paid = f" ({counted(attempt.calls, 'call', 'calls')}, {used} tokens{cost}{again})" if used else ""
         self._note("attempt", told, f"{task.name}, attempt {attempt.attempt} {what}{paid}")
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {one if number == 1 else many}"

@@ -8,7 +8,7 @@ from placet.contracts import messages as m
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages.jobs import DEPTH_LABEL, JOB_LABEL
 from placet.contracts.transitions import ExpectedRace
-from placet.jobs.job_state import Attempt, JobCourse
+from placet.jobs.job_state import Attempt, JobCourse, counted
 from placet.jobs.states import Changes, JobEvent, JobState
 
 #: Characters of a job's result that stand beside the question.
@@ -83,7 +83,7 @@ class WorkspaceCourse(JobCourse):
         job.changes = Changes.WAITING
         self._move_job(JobEvent.PROPOSED, {"entries": len(entries)})
         told = {"state": job.state, "result": job.result, "changes": job.changes, "entries": len(entries)}
-        self._note("job", told, f"asks: {_counted(len(entries))} wait for a decision")
+        self._note("job", told, f"asks for a decision about {_entries(len(entries))}")
         self.emitted.append(
             m.ProposeJob(
                 tenant=spec.tenant,
@@ -119,7 +119,7 @@ class WorkspaceCourse(JobCourse):
         """Discard what earlier winners left staged, of a job that is not done."""
         if self.job.changes is Changes.STAGED:
             self.job.changes = Changes.DISCARDED
-            self._note("changes", {}, f"{_counted(self.job.entries)} thrown away: nothing of it happened")
+            self._note("changes", {}, f"{_entries(self.job.entries)} thrown away: nothing of it happened")
             self._discard()
 
     def _discard(self) -> None:
@@ -144,5 +144,5 @@ class WorkspaceCourse(JobCourse):
         self.emitted.append(m.AttemptWithdrawn(**place, by="jobs", merged=merged))
 
 
-def _counted(number: int) -> str:
-    return "1 staged entry" if number == 1 else f"{number} staged entries"
+def _entries(number: int) -> str:
+    return counted(number, "staged entry", "staged entries")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from hanoi import model as hanoi
 from placet.gateway.web.job_picture import DOTS_MAX
+from placet.gateway.web.jobs import TRIED_MAX
 from placet.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded
 from tests.support.jobs import MODEL, SURE, begin, ended
@@ -68,10 +69,56 @@ async def test_a_job_is_drawn_while_it_goes_on(house: Embedded, browser: Browser
         assert await page.locator("g.task circle").count() == len(shown)
         assert await page.locator("circle.flagged").count() == sum(each["state"] == "flagged" for each in shown)
         await page.screenshot(path=tmp_path / "job.png", full_page=True)
+        tried = [each for task in job["tasks"] for each in task["attempts"]]
+        links = [
+            await each.get_attribute("href") for each in await page.locator(".tried li").first.get_by_role("link").all()
+        ]
+        assert min(len(tried), TRIED_MAX) == await page.locator(".tried li").count()
+        log = f"/v1/jobs/{job_id}/attempts/{tried[-1]['id']}/log?limit=1000"
+        assert [f"/?conversation={tried[-1]['conversation_id']}", log] == links
+        await page.locator(".tried a").first.click()
+        await expect(page.locator(".feed")).to_contain_text("Make move 1 of 1 for 1 disks.")
         await page.goto("/jobs")
         await expect(page.get_by_role("link", name="Thirty things.")).to_be_visible()
     finally:
         await page.close()
+
+
+#: A name as long as the API takes it, without a place to break.
+LONG = "src-" + "a" * 60
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 390])
+async def test_no_page_of_jobs_scrolls_sideways(
+    house: Embedded, browser: Browser, tmp_path: Path, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    """On a phone, with thirty tasks, long names and a long line of the log; nor does the inbox beside them."""
+    ada = house.caller()
+    page = await browser.new_page(
+        base_url=ada.url,
+        extra_http_headers={"authorization": f"Bearer {ada.token}"},
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,
+    )
+    tasks = [each | {"id": f"{LONG[:40]}-{each['id']}"} for each in a_tree()]
+    for each in tasks:
+        each["needs"] = [f"{LONG[:40]}-{need}" for need in each["needs"]]
+    task = f"Change {LONG * 4}/{LONG * 4}.py."
+    job_id = await begin(ada, task=task, tasks=tasks, answer_schema=dict(hanoi.ANSWER_SCHEMA), **SURE)
+    wide = {}
+    try:
+        for path in (f"/jobs/{job_id}", "/jobs", "/inbox", "/inbox?view=all"):
+            await page.goto(path)
+            found = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+            wide[path] = await page.evaluate(found)
+            await page.screenshot(
+                path=tmp_path / f"{path.split('/')[1].partition('?')[0]}-{len(wide)}.png", full_page=True
+            )
+    finally:
+        await page.close()
+        await ada.post(f"/v1/jobs/{job_id}/cancel")
+    assert {path: [width, width] for path in wide} == wide
 
 
 async def test_a_job_is_cancelled_on_its_page(house: Embedded, browser: Browser) -> None:

@@ -22,10 +22,11 @@ from placet.gateway.web.render import PageRoute, Posted, SignedIn, render, set_u
 
 router = APIRouter(prefix="/jobs", include_in_schema=False, route_class=PageRoute)
 
-#: Jobs on a page; lines of the log and thrown out attempts on the page of a job.
+#: Jobs on a page; lines of the log, thrown out attempts and attempts at all on the page of a job.
 PAGE = 25
 LINES_MAX = 40
 THROWN_OUT_MAX = 50
+TRIED_MAX = 200
 
 Cursor = Annotated[str | None, Query(max_length=400)]
 
@@ -65,6 +66,7 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         job=job,
         drawn=picture(job.tasks),
         thrown_out=thrown_out[-THROWN_OUT_MAX:],
+        tried=tried[-TRIED_MAX:],
         asked_again=sum(each.asked_again for _, each in tried),
         lines=list(reversed(lines)),
         may_cancel=job.ended_at is None and caller.may(Scope.CHAT),

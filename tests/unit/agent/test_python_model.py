@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from placet.agent.python_model import PythonAnswer, function_of
@@ -13,11 +16,11 @@ TOOLS = [{"type": "function", "function": {"name": "pay"}}]
 MESSAGES = [{"role": "user", "content": [{"type": "text", "text": "pay it please"}]}]
 
 
-def test_the_pieces_join_to_exactly_the_message() -> None:
+async def test_the_pieces_join_to_exactly_the_message() -> None:
     """Words first, then each call in fragments."""
     model = ScriptedModel(call("pay", text="one two  three", amount=299, currency="TRY"))
     with a_module("own_model_of_a_test", model=model) as name:
-        answer = PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
+        answer = await PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
     deltas = list(answer.deltas())
     text = "".join(delta.get("content", "") for delta in deltas)
     pieces = [piece["function"]["arguments"] for delta in deltas for piece in delta.get("tool_calls", ())]
@@ -25,6 +28,22 @@ def test_the_pieces_join_to_exactly_the_message() -> None:
     (made,) = whole["tool_calls"]
     assert (whole["content"], made["function"]["arguments"]) == (text, "".join(pieces))
     assert {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10} == answer.usage()
+
+
+async def test_an_async_function_keeps_nothing_else_waiting() -> None:
+    """What it waits for happens meanwhile."""
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_: Any) -> dict[str, Any]:
+        asked.set()
+        await answered.wait()
+        return {"content": "At last."}
+
+    with a_module("slow_model_of_a_test", model=slow) as name:
+        answering = asyncio.ensure_future(PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto"))
+        await asked.wait()
+        answered.set()
+        assert "At last." == (await answering).content
 
 
 @pytest.mark.parametrize("name", ["nowhere_at_all:model", "json:nothing", "json"])

@@ -93,12 +93,19 @@ def test_a_lost_attempt_costs_its_share_until_it_is_heard_of() -> None:
     assert "ended too late: it has no vote" in course.log[-1][1]["line"]
 
 
-def test_what_was_paid_twice_is_said() -> None:
+@pytest.mark.parametrize(("number", "times"), [(1, "once"), (2, "2 times")])
+def test_what_was_paid_twice_is_said(number: int, times: str) -> None:
     """A worker died while its model was asked: the line of the attempt says so."""
     course = a_course("a")
     task, (first, _) = started(course)
-    course.take(task, first, an_end(first, asked_again=1))
-    assert "asked 1 times again after a worker died" in course.log[-1][1]["line"]
+    course.take(task, first, an_end(first, asked_again=number))
+    assert f"asked again {times} after a worker died" in course.log[-1][1]["line"]
+
+
+def test_lines_of_the_log_count_as_people_do() -> None:
+    """One task, two tasks."""
+    lines = [a_course(*tasks).log[1][1]["line"] for tasks in ("a", "ab")]
+    assert ["divided into 1 task in 1 group", "divided into 2 tasks in 1 group"] == lines
 
 
 def test_a_job_without_room_for_a_share_waits_and_says_so() -> None:

@@ -47,6 +47,13 @@ def test_opened_approval_is_a_card_that_can_be_decided() -> None:
     assert {"approval_id", "digest", "revision"} <= item["data"].keys()
 
 
+def test_a_staged_call_is_no_success_yet() -> None:
+    """The terminal says that it is staged; of its end, what became of it."""
+    call = {"tool": "write_file", "status": "success"}
+    shown = [texts_of(an_item("tool_call", **call, kind=kind)) for kind in ("staged", "succeeded")]
+    assert [["  . write_file: staged"], ["  . write_file: success"]] == shown
+
+
 @pytest.mark.parametrize("kind", sorted(set(get_args(ProgressKind)) - {"edited"}))
 def test_progress_of_an_approval_asks_nobody_and_shows_its_note(kind: str) -> None:
     """Votes, reminders, claims and escalations have no digest: a chat that asked there ended with a traceback."""
