@@ -17,7 +17,7 @@ from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
-from placet.contracts.messages import COMMIT_TOOL, ToolCall
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 
@@ -297,15 +297,17 @@ class Turns(ConversationState):
                 self._pause_if_due()
 
     def _pause_if_due(self) -> None:
-        """Tell that a turn waits for people alone, unless that was the last thing told."""
+        """Tell that a turn waits for people alone, unless that was the last thing told; jobs that ask may go on."""
         turn = self.turn
         if turn is None or turn.state is not State.WAITING or turn.paused:
             return
         calls = self._open_calls(turn)
-        if all(call.undecided for call in calls):
+        in_jobs = {call_id: approval_id for call in calls for call_id, approval_id in call.asked.items()}
+        if all(call.undecided or (in_jobs and call.tool == ACCOMPLISH_TOOL) for call in calls):
             turn.paused = True
             self.changed_turns[turn.turn_id] = turn
-            waiting = [{"call_id": call.call_id, "approval_id": call.approval_id} for call in calls]
+            asked = {call.call_id: call.approval_id for call in calls if call.undecided} | in_jobs
+            waiting = [{"call_id": call_id, "approval_id": approval_id} for call_id, approval_id in asked.items()]
             self._append("turn", {"state": "paused", "turn_id": turn.turn_id, "waiting": waiting})
 
     def _go_on_if_due(self) -> bool:
