@@ -51,16 +51,17 @@ class Turns(ConversationState):
         A claim that is no longer good changes nothing; that it came is kept in the history.
         """
         interrupted: Interruption | None = None
+        turn, attempt = self.turns[claim.turn_id], self.attempt
         if isinstance(said, Said):
             interrupted = self._interruption(claim, said.behaviour) if said.answer.calls else None
             settlement = rules.settle(said.answer, claim, said.tools, said.behaviour, interrupted=interrupted)
-            if self.attempt is not None:
-                settlement = attempts.judged(self.attempt, said.answer, settlement)
+            if attempt is not None:
+                attempt = attempt.with_lost(turn.takeovers, said.answer, said.cost)
+                settlement = attempts.judged(attempt, said.answer, settlement)
             settlement = staging.with_commit(settlement, claim, self._proposable())
             settlement = accomplish.bounded(settlement, said.behaviour.accomplish, self.labels)
         else:
             settlement = said
-        turn = self.turns[claim.turn_id]
         detail: dict[str, Any] = {"step": claim.step, "fence": claim.fence}
         if turn is not self.turn or (turn.fence, turn.step, turn.state) != (claim.fence, claim.step, State.THINKING):
             detail |= {"refused": str(settlement.event), "fence_now": turn.fence}
@@ -68,9 +69,11 @@ class Turns(ConversationState):
             return
         self._move(turn, settlement.event, detail | ({"limit": settlement.limit} if settlement.limit else {}))
         if isinstance(said, Said):
-            if self.attempt is not None:
-                self._keep(self.attempt.after(said.answer, said.cost))
+            if attempt is not None:
+                self._keep(attempt.after(said.answer, said.cost))
             self._say(claim, said, settlement.calls)
+        elif attempt is not None and turn.takeovers:
+            self._keep(attempt.given_up())
         turn.takeovers = 0
         turn.step += turn.state is State.THINKING
         turn.reason, turn.final_answer = settlement.reason, storable(settlement.final_answer)
@@ -202,6 +205,8 @@ class Turns(ConversationState):
         if self.attempt is not None:
             self._keep(replace(self.attempt, asked_again=self.attempt.asked_again + 1))
         if turn.takeovers > rules.TAKEOVERS_MAX:
+            if self.attempt is not None:
+                self._keep(self.attempt.given_up())
             self._move(turn, Event.GIVEN_UP, {"step": turn.step, "fence": turn.fence})
             turn.reason = rules.NO_MODEL
             self._close(turn)
