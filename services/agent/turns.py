@@ -88,10 +88,10 @@ class Turns(ConversationState):
         """Return the staged entries that the agent proposes itself: none of an attempt at a job, or after the end."""
         return [] if self.ended or self.attempt is not None else self.staged
 
-    def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry]) -> None:
+    def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry], said: str = "") -> None:
         """Let the house ask people about entries, beside the calls of the turn's present step."""
         position = sum(call.step == turn.step for call in self._of_turn(turn))
-        self._ask_people(self.of(turn), staging.commit_of(self.of(turn), entries, position=position))
+        self._ask_people(self.of(turn), staging.commit_of(self.of(turn), entries, position=position), said)
 
     def _ask_people(self, claim: Claim, commit: CheckedCall, said: str = "") -> None:
         """Propose the house's call."""
