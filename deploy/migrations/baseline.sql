@@ -139,6 +139,7 @@ CREATE TABLE agent.tool_calls (
   undecided BOOLEAN NOT NULL,
   interim_at TIMESTAMP WITH TIME ZONE,
   told_number INTEGER,
+  cards JSONB,
   proposed_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   answered_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_tool_calls PRIMARY KEY (call_id),

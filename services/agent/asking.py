@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from placet.agent import attempts, items, staging
+from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Turn
 from placet.agent.rules import Queued, storable
 from placet.agent.staging import StagedEntry
-from placet.agent.states import MACHINE, Event
+from placet.agent.states import MACHINE, Event, State
 from placet.agent.turns import Turns
 from placet.contracts import messages as m
 from placet.contracts.ids import new_id
 from placet.contracts.messages.jobs import JOB_LABEL
+from placet.runtime.work import Cause
 
 
 class Asking(Turns):
@@ -44,15 +45,32 @@ class Asking(Turns):
         commit = staging.commit_call(self.of(turn), asked.workspace_id, named, position=0)
         self._ask_people(self.of(turn), commit, asked.said)
 
-    def _begin_commit(self, entries: Sequence[StagedEntry], by: str) -> None:
-        """Begin a turn that is nothing but the question about entries."""
+    def finish(self) -> None:
+        """Begin what follows, as `Turns.finish`: also the question about what a turn had staged that has failed."""
+        failed = next((turn for turn in self.changed_turns.values() if turn.state is State.FAILED), None)
+        if failed is not None and (entries := self._left_by(failed)):
+            self.cause = Cause(**failed.cause)
+            self._begin_commit(entries, "agent", *map(storable, staging.failed_texts(failed.reason)))
+        super().finish()
+
+    def _left_by(self, failed: Turn) -> list[StagedEntry]:
+        """Return what to ask people about after a failure: nothing where another turn begins, which asks at its end.
+
+        Nor where a restore broke the turn off: then what it had staged may have happened since the backup.
+        """
+        if self.turn is not None or self.queue or self.held or failed.reason == rules.RESTORED:
+            return []
+        return staging.due(self._proposable(), "turn", "each")
+
+    def _begin_commit(self, entries: Sequence[StagedEntry], by: str, text: str, said: str = "") -> None:
+        """Begin a turn that is nothing but the question about entries: `text` for the model, `said` for people."""
         newest = entries[-1]
         turn = self._begin_asking(newest.message_id, newest.author, by)
         # No client can choose this id: identifiers have no colon.
         queued = Queued(f"proposed:{turn.turn_id}", turn.message_id, turn.author, turn.cause)
-        self._say_instead(turn, queued, staging.asked_text(by))
+        self._say_instead(turn, queued, text, said)
         self._move(turn, Event.CALLS_PROPOSED, {"step": turn.step, "fence": turn.fence, "by": by})
-        self._propose_commit(turn, entries)
+        self._propose_commit(turn, entries, said)
 
     def _begin_asking(self, message_id: str, author: dict[str, str], by: str) -> Turn:
         """Begin a turn that no model is asked for."""

@@ -96,14 +96,21 @@ class Attempt:
 
     def after(self, answer: ModelAnswer, cost: float | None) -> Attempt:
         """Return it with an answer of the model counted."""
+        used = self.with_lost(1, answer, cost)
+        return replace(used, steps=self.steps + 1, calls=self.calls + len(answer.calls))
+
+    def with_lost(self, questions: int, answer: ModelAnswer, cost: float | None) -> Attempt:
+        """Return it with questions counted whose workers died: each as much as the one that has this answer."""
         return replace(
             self,
-            input_tokens=self.input_tokens + answer.input_tokens,
-            output_tokens=self.output_tokens + answer.output_tokens,
-            cost=None if self.cost is None or cost is None else self.cost + cost,
-            steps=self.steps + 1,
-            calls=self.calls + len(answer.calls),
+            input_tokens=self.input_tokens + questions * answer.input_tokens,
+            output_tokens=self.output_tokens + questions * answer.output_tokens,
+            cost=None if self.cost is None or cost is None else self.cost + questions * cost,
         )
+
+    def given_up(self) -> Attempt:
+        """Return it where no question was ever answered again: nobody knows what these took, so it takes its share."""
+        return replace(self, input_tokens=max(self.input_tokens, self.tokens_max - self.output_tokens))
 
 
 def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:

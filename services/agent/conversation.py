@@ -16,7 +16,7 @@ from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staged_work import StagedWork
 from placet.agent.staging import StagedEntry
-from placet.agent.states import CallEvent, CallState, Event, State
+from placet.agent.states import CallEvent, CallState, Event
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL
@@ -213,22 +213,21 @@ class Conversation(StagedWork):
     def take_surfaced(self, surfaced: m.CallSurfaced) -> None:
         """Tell what people are asked in an attempt of the job that a call of this conversation waits for.
 
-        A card pauses the turn, as one of its own would: whoever reads it here may decide it here.
+        Cards pause the turn, as its own would, until the last one is over: who reads them here may decide them here.
         """
         call = self._call(surfaced.call_id)
         data = surfaced.data | {"turn_id": call.turn_id}
         if data.get("status") == "pending_confirmation":
-            self._append("tool_call", {**data, "step": call.step, "status": "proposed"})
+            self._append("tool_call", {**data, "step": call.step, "status": "proposed", "caller": call.call_id})
         self._tell(surfaced.kind, data)
-        turn = self.turn
-        if surfaced.kind != "approval" or turn is None or (turn.turn_id, turn.state) != (call.turn_id, State.WAITING):
+        cards, told = call.cards or {}, data["state"] if surfaced.kind == "approval" else data["status"]
+        asked = data["approval_id"] if told == "pending" else ""
+        if told == "pending_confirmation" or (data["call_id"] in cards and (asked or not cards[data["call_id"]])):
+            # Of no card yet; or a vote or an edit, or what comes behind its end.
             return
-        turn.paused = data.get("state") == "pending"
-        self.changed_turns[turn.turn_id] = turn
-        others = [each for each in self._open_calls(turn) if each.tool != ACCOMPLISH_TOOL]
-        if turn.paused and all(each.undecided for each in others):
-            waiting = [{"call_id": data["call_id"], "approval_id": data["approval_id"]}]
-            self._append("turn", {"state": "paused", "turn_id": turn.turn_id, "waiting": waiting})
+        call.cards = {**cards, data["call_id"]: asked}
+        self.changed_calls[call.call_id] = call
+        self._look_again(call)
 
     def take_permitted(self, permitted: m.ToolCallPermitted, behaviour: Behaviour | None, *, expired: bool) -> None:
         """Begin the job that a call asks for, now that it may; one that nobody wants any more is cancelled at once."""

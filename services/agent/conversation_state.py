@@ -71,6 +71,8 @@ class Call:
     #: Whether it waits for people now.
     undecided: bool = False
     told_number: int | None = None
+    #: Of the job that it began: call -> its approval while people are asked about it, empty once they are not.
+    cards: dict[str, str] | None = None
     #: Whether a person found out what became of it.
     known: bool = False
     #: Of its turn.
@@ -83,6 +85,11 @@ class Call:
     def names(self) -> dict[str, str]:
         """What every item about it says."""
         return {"call_id": self.call_id, "turn_id": self.turn_id, "tool": self.tool}
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """What people are asked in the job that it began: call -> approval."""
+        return {call_id: approval_id for call_id, approval_id in (self.cards or {}).items() if approval_id}
 
 
 @dataclass(slots=True)

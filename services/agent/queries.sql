@@ -16,7 +16,7 @@ json_build_array(
     (
         SELECT json_agg(json_build_array(
             k.call_id, k.turn_id, k.step, k.tool, k.message_id, k.state, k.result_kind, k.held, k.next_message,
-            k.approval_id, k.approval_revision, k.undecided, k.told_number,
+            k.approval_id, k.approval_revision, k.undecided, k.told_number, k.cards,
             EXISTS (SELECT FROM agent.facts f WHERE f.call_id = k.call_id), t.author, t.cause
         ) ORDER BY k.step, k.position)
         FROM agent.tool_calls k JOIN agent.turns t USING (turn_id)
@@ -284,16 +284,16 @@ JOIN held USING (conversation_id), moment
 UPDATE agent.tool_calls k
 SET state = b.state, result_kind = b.result_kind, result = COALESCE(b.result, k.result), held = b.held,
     next_message = b.next_message, approval_id = b.approval_id, approval_revision = b.approval_revision,
-    undecided = b.undecided, told_number = b.told_number,
+    undecided = b.undecided, told_number = b.told_number, cards = b.cards,
     interim_at = CASE WHEN b.state = 'continued' THEN COALESCE(k.interim_at, moment.at) ELSE k.interim_at END,
     answered_at = CASE WHEN b.state = 'answered' THEN COALESCE(k.answered_at, moment.at) END
 FROM unnest(
     :calls_conversation_id::text[], :calls_call_id::text[], :calls_state::text[], :calls_result_kind::text[],
     :calls_result::jsonb[], :calls_held::text[], :calls_next_message::text[], :calls_approval_id::text[],
-    :calls_approval_revision::int[], :calls_undecided::bool[], :calls_told_number::int[]
+    :calls_approval_revision::int[], :calls_undecided::bool[], :calls_told_number::int[], :calls_cards::jsonb[]
 ) AS b (
     conversation_id, call_id, state, result_kind, result, held, next_message, approval_id, approval_revision, undecided,
-    told_number
+    told_number, cards
 )
 JOIN held USING (conversation_id), moment
 WHERE k.call_id = b.call_id

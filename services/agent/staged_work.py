@@ -31,7 +31,7 @@ class StagedWork(Asking):
                 self.changed_staged[each.call_id] = each
             self._record_turn(turn, "propose_asked", turn.state, {"by": asked.by})
             return
-        self._begin_commit(entries, asked.by)
+        self._begin_commit(entries, asked.by, staging.asked_text(asked.by))
 
     def discard_changes(self, asked: m.DiscardChanges) -> None:
         """Throw away what is staged; a commit that people are asked about is withdrawn first, and its end does so."""

@@ -201,6 +201,12 @@ def asked_text(by: str) -> str:
     return f"(From the system: {json.dumps(by, ensure_ascii=False)} asked that people decide now about what is staged.)"
 
 
+def failed_texts(reason: str) -> tuple[str, str]:
+    """Return what the model reads, and what people read with the card, of a turn that failed with something staged."""
+    asked = "(From the system: your turn failed. People are asked whether what you had staged until then shall happen.)"
+    return asked, f"The turn failed before it was done. {reason} What it had staged until then may be only a part."
+
+
 def discarded_text(by: str, reason: str) -> str:
     """Return what the model is told with the next message of what a person threw away."""
     said = f" They said: {json.dumps(reason, ensure_ascii=False)}." if reason else ""

@@ -238,7 +238,7 @@ def _alone(chosen: Query) -> Query:
 
 
 #: Columns that are JSON.
-_JSON = frozenset({"author", "cause", "raw", "result", "final_answer", "data", "detail", "attempt"})
+_JSON = frozenset({"author", "cause", "raw", "result", "final_answer", "data", "detail", "attempt", "cards"})
 
 
 def _json(value: Any) -> str | None:
@@ -286,7 +286,7 @@ def _turn_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
 def _call_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
     names = ("call_id", "state", "result_kind", "result", "held", "next_message", "approval_id", "approval_revision")
     for call in conversation.changed_calls.values():
-        yield {name: getattr(call, name) for name in (*names, "undecided", "told_number")}
+        yield {name: getattr(call, name) for name in (*names, "undecided", "told_number", "cards")}
 
 
 def _attempt_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:

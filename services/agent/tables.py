@@ -308,5 +308,10 @@ class CallRow(SQLModel, table=True):
         default=None,
         description="Set where its result came after its turn was stopped: its place among the messages' numbers.",
     )
+    cards: dict[str, str] | None = Field(
+        default=None,
+        sa_type=pg.JSONB(none_as_null=True),
+        description="Of the job that it began: call -> its approval while people are asked, empty once they are not.",
+    )
     proposed_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
     answered_at: datetime | None = Field(default=None, sa_type=_MOMENT)

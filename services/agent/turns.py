@@ -17,7 +17,7 @@ from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
-from placet.contracts.messages import COMMIT_TOOL, ToolCall
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 
@@ -51,16 +51,17 @@ class Turns(ConversationState):
         A claim that is no longer good changes nothing; that it came is kept in the history.
         """
         interrupted: Interruption | None = None
+        turn, attempt = self.turns[claim.turn_id], self.attempt
         if isinstance(said, Said):
             interrupted = self._interruption(claim, said.behaviour) if said.answer.calls else None
             settlement = rules.settle(said.answer, claim, said.tools, said.behaviour, interrupted=interrupted)
-            if self.attempt is not None:
-                settlement = attempts.judged(self.attempt, said.answer, settlement)
+            if attempt is not None:
+                attempt = attempt.with_lost(turn.takeovers, said.answer, said.cost)
+                settlement = attempts.judged(attempt, said.answer, settlement)
             settlement = staging.with_commit(settlement, claim, self._proposable())
             settlement = accomplish.bounded(settlement, said.behaviour.accomplish, self.labels)
         else:
             settlement = said
-        turn = self.turns[claim.turn_id]
         detail: dict[str, Any] = {"step": claim.step, "fence": claim.fence}
         if turn is not self.turn or (turn.fence, turn.step, turn.state) != (claim.fence, claim.step, State.THINKING):
             detail |= {"refused": str(settlement.event), "fence_now": turn.fence}
@@ -68,9 +69,11 @@ class Turns(ConversationState):
             return
         self._move(turn, settlement.event, detail | ({"limit": settlement.limit} if settlement.limit else {}))
         if isinstance(said, Said):
-            if self.attempt is not None:
-                self._keep(self.attempt.after(said.answer, said.cost))
+            if attempt is not None:
+                self._keep(attempt.after(said.answer, said.cost))
             self._say(claim, said, settlement.calls)
+        elif attempt is not None and turn.takeovers:
+            self._keep(attempt.given_up())
         turn.takeovers = 0
         turn.step += turn.state is State.THINKING
         turn.reason, turn.final_answer = settlement.reason, storable(settlement.final_answer)
@@ -85,10 +88,10 @@ class Turns(ConversationState):
         """Return the staged entries that the agent proposes itself: none of an attempt at a job, or after the end."""
         return [] if self.ended or self.attempt is not None else self.staged
 
-    def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry]) -> None:
+    def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry], said: str = "") -> None:
         """Let the house ask people about entries, beside the calls of the turn's present step."""
         position = sum(call.step == turn.step for call in self._of_turn(turn))
-        self._ask_people(self.of(turn), staging.commit_of(self.of(turn), entries, position=position))
+        self._ask_people(self.of(turn), staging.commit_of(self.of(turn), entries, position=position), said)
 
     def _ask_people(self, claim: Claim, commit: CheckedCall, said: str = "") -> None:
         """Propose the house's call."""
@@ -202,6 +205,8 @@ class Turns(ConversationState):
         if self.attempt is not None:
             self._keep(replace(self.attempt, asked_again=self.attempt.asked_again + 1))
         if turn.takeovers > rules.TAKEOVERS_MAX:
+            if self.attempt is not None:
+                self._keep(self.attempt.given_up())
             self._move(turn, Event.GIVEN_UP, {"step": turn.step, "fence": turn.fence})
             turn.reason = rules.NO_MODEL
             self._close(turn)
@@ -297,15 +302,17 @@ class Turns(ConversationState):
                 self._pause_if_due()
 
     def _pause_if_due(self) -> None:
-        """Tell that a turn waits for people alone, unless that was the last thing told."""
+        """Tell that a turn waits for people alone, unless that was the last thing told; jobs that ask may go on."""
         turn = self.turn
         if turn is None or turn.state is not State.WAITING or turn.paused:
             return
         calls = self._open_calls(turn)
-        if all(call.undecided for call in calls):
+        in_jobs = {call_id: approval_id for call in calls for call_id, approval_id in call.asked.items()}
+        if all(call.undecided or (in_jobs and call.tool == ACCOMPLISH_TOOL) for call in calls):
             turn.paused = True
             self.changed_turns[turn.turn_id] = turn
-            waiting = [{"call_id": call.call_id, "approval_id": call.approval_id} for call in calls]
+            asked = {call.call_id: call.approval_id for call in calls if call.undecided} | in_jobs
+            waiting = [{"call_id": call_id, "approval_id": approval_id} for call_id, approval_id in asked.items()]
             self._append("turn", {"state": "paused", "turn_id": turn.turn_id, "waiting": waiting})
 
     def _go_on_if_due(self) -> bool:

@@ -151,7 +151,7 @@ class Killing:
         attempts = [each for task in job["tasks"] for each in task["attempts"]]
         assert ["voted"] * K * len(WORDS) == [each["state"] for each in attempts]
         settled, again = (sum(each[what] for each in attempts) for what in ("calls", "asked_again"))
-        assert (K * len(WORDS) * QUESTIONS, settled * TOKENS) == (settled, job["tokens"])
+        assert (K * len(WORDS) * QUESTIONS, (settled + again) * TOKENS) == (settled, job["tokens"])
         said = [AGAIN.search(each) for each in await lines(self.ada, self.job_id)]
         assert again == sum(int(each[1] or 1) for each in said if each)
         return Paid(settled, again, len(await self.model.asked(f"to {self.file.name}.")))

@@ -124,6 +124,10 @@ class Page:
             part |= {"state": "approval-responded", "approval": {**part["approval"], **answer}}
             return
         if kind == "tool-input-available":
+            steps = [at for at, part in enumerate(self.parts) if part["type"] == "step-start"]
+            here = {part.get("toolCallId") for part in self.parts[steps[-1] if steps else 0 :]}
+            # The SDK looks in the newest step alone: elsewhere it would make a second part.
+            assert chunk["toolCallId"] not in calls or chunk["toolCallId"] in here, chunk
             if chunk["toolCallId"] not in calls:
                 assert self._in_step or self._goes_on, chunk
                 self.parts.append({"type": "dynamic-tool", "toolCallId": chunk["toolCallId"]})

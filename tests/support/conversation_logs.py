@@ -1,7 +1,7 @@
 """Conversations as the agent's log tells them: every order that it promises, with pieces of text that keep none.
 
-`conversations()` draws one: turns, free and held calls, messages meanwhile, edits, votes, denials, expiries, late
-outcomes, operators, stops and failures. Pieces of text come early, late, twice or never.
+`conversations()` draws one: turns, free and held calls, jobs that ask in cards of their own, messages meanwhile, edits,
+votes, denials, expiries, late outcomes, operators, stops and failures. Pieces of text come early, late, twice or never.
 """
 
 from __future__ import annotations
@@ -56,13 +56,30 @@ class _Call:
     call_id: str
     turn_id: str
     message_id: str
-    #: `free`, `hold`, `continue` or `supersede`: what a message does while people think.
+    #: `free`, `hold`, `continue` or `supersede`: what a message does while people think; `job`: people are asked about
+    #: calls in it, which have it as their `caller`.
     way: str
+    caller: _Call | None = None
     #: `running`, `waiting`, `continued` or `done`.
     state: str = "running"
     revision: int = 0
     arguments: int = 0
     decided: str = ""
+
+    @property
+    def tool(self) -> str:
+        """Its tool."""
+        return "accomplish" if self.way == "job" else "deploy"
+
+    @property
+    def reports(self) -> bool:
+        """Whether its conversation hears how far it is."""
+        return self.way != "job" and self.caller is None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its turn waits for it, and not for people."""
+        return self.state == "running" or (self.state == "waiting" and bool(self.decided))
 
 
 class _Agent:
@@ -114,26 +131,31 @@ class _Agent:
 
     def _seal(self) -> None:
         """Note what is true after everything of this transaction."""
-        open_now = [
-            each for each in self._mine if each.state == "running" or (each.state == "waiting" and each.decided)
-        ]
+        open_now = [each for each in self._mine if each.keeps and not (self._paused and each.way == "job")]
         if self._thinks or open_now:
             self.made.turning.add(len(self.made.live))
         live = {self._answers} if self._thinks or open_now else set[str]()
-        live |= {each.message_id for each in self._calls.values() if each.state == "continued" and each.decided}
+        decided = [each for each in self._calls.values() if each.decided and each.state != "done"]
+        live |= {each.message_id for each in decided if each.state == "continued"}
+        live |= {each.message_id for each in decided if each.caller and not self._was_stopped(each.turn_id)}
         self.made.live[len(self.made.live)] = frozenset(live)
 
     @property
     def _mine(self) -> list[_Call]:
-        return [each for each in self._calls.values() if each.turn_id == self._turn]
+        return [each for each in self._calls.values() if each.turn_id == self._turn and not each.caller]
+
+    @property
+    def _asked_in_jobs(self) -> list[_Call]:
+        """What people are asked in jobs that go on."""
+        waiting = [each for each in self._calls.values() if each.state == "waiting" and not each.decided]
+        return [each for each in waiting if each.caller in self._mine and each.caller.state == "running"]
 
     # --- turns --------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
         message_id = self._name("u")
-        waits = self._held or (
-            self._paused and any(each.way == "hold" and each.state == "waiting" for each in self._mine)
-        )
+        on_hold = any(each.way == "hold" and each.state == "waiting" for each in self._mine)
+        waits = self._held or (self._paused and (on_hold or bool(self._asked_in_jobs)))
         author = {"kind": "visitor", "id": "visitor:v"}
         self._append(
             "message",
@@ -186,12 +208,8 @@ class _Agent:
         self._append("message", role="assistant", text=words, **place, **more)
         calls = [] if self._step >= 5 else [self._name("k") for _ in range(self._draw(st.integers(0, 3)))]
         for call_id in calls:
-            call = _Call(
-                call_id, self._turn, self._answers, self._one_of(["free", "free", "hold", "continue", "supersede"])
-            )
-            self._calls[call_id] = call
-            named = {"call_id": call_id, "turn_id": self._turn, "step": self._step, "tool": "deploy"}
-            self._append("tool_call", **named, arguments={"v": 0}, status="proposed")
+            way = self._one_of(["free", "free", "hold", "continue", "supersede", "job", "job"])
+            self._propose(_Call(call_id, self._turn, self._answers, way))
         for call_id in calls:
             if self._calls[call_id].way == "free" and self._draw(st.integers(0, 4)) == 0:
                 self._finish(self._calls[call_id], "invalid", settle=False)
@@ -200,6 +218,12 @@ class _Agent:
         else:
             self._settle()
         self._seal()
+
+    def _propose(self, call: _Call) -> None:
+        self._calls[call.call_id] = call
+        named = {"call_id": call.call_id, "turn_id": call.turn_id, "step": self._step, "tool": call.tool}
+        within = {"caller": call.caller.call_id} if call.caller else {}
+        self._append("tool_call", **named, **within, arguments={"v": 0}, status="proposed")
 
     def _speak(self, message_id: str, words: str, *, aside: bool) -> None:
         """Send a text in pieces, sometimes after an attempt that was given up."""
@@ -234,7 +258,8 @@ class _Agent:
 
     def _settle(self) -> None:
         """Pause, go on, or wait, by what is open."""
-        if any(each.state == "running" or (each.state == "waiting" and each.decided) for each in self._mine):
+        in_jobs = self._asked_in_jobs
+        if any(each.keeps and not (in_jobs and each.way == "job") for each in self._mine):
             return
         heard = self._queued and not self._held
         if heard:
@@ -242,35 +267,42 @@ class _Agent:
                 self._close(each, "withdrawn")
                 self._finish(each, "superseded", settle=False)
         waiting = [each for each in self._mine if each.state == "waiting"]
-        if not waiting:
+        if not waiting and not in_jobs:
             self._ask()
-        elif all(each.way == "continue" for each in waiting) and (heard or self._draw(st.booleans())):
+        elif not in_jobs and all(each.way == "continue" for each in waiting) and (heard or self._draw(st.booleans())):
             for each in waiting:
                 each.state = "continued"
             self._ask()
         else:
             self._paused = True
-            asked = [{"call_id": each.call_id, "approval_id": f"a-{each.call_id}"} for each in waiting]
+            asked = [{"call_id": each.call_id, "approval_id": f"a-{each.call_id}"} for each in waiting + in_jobs]
             self._append("turn", state="paused", turn_id=self._turn, waiting=asked)
 
     # --- calls --------------------------------------------------------------------------------------------------
 
     def _go_on_with(self, call: _Call) -> None:
         """Have a call that nobody thinks about go one step on."""
-        if call.way != "free" and not call.revision:
-            named = {"call_id": call.call_id, "turn_id": call.turn_id, "tool": "deploy", "arguments": {"v": 0}}
-            self._append("tool_call", **named, status="pending_confirmation")
-            self._card(call, state="pending", summary="Deploy?", reason="by rule", expires_at=AT)
-            call.state = "waiting"
-            self._settle()
-        elif self._draw(st.integers(0, 3)) == 0 and call.decided in {"", "approved"}:
-            told = {"call_id": call.call_id, "tool": "deploy", "fraction": 0.5, "text": "Half.", "attempt": 1}
+        if call.way == "job" and self._draw(st.integers(0, 2)):
+            asked = _Call(self._name("k"), call.turn_id, call.message_id, "hold", call)
+            self._propose(asked)
+            self._hold(asked)
+        elif call.way in {"hold", "continue", "supersede"} and not call.revision:
+            self._hold(call)
+        elif self._draw(st.integers(0, 3)) == 0 and call.decided in {"", "approved"} and call.reports:
+            told = {"call_id": call.call_id, "tool": call.tool, "fraction": 0.5, "text": "Half.", "attempt": 1}
             self._append("progress", turn_id=call.turn_id, **told)
         else:
             ends = {"approved": ["succeeded", "failed", "unknown"], "": ["succeeded", "failed", "refused"]}
             kind = self._one_of(ends.get(call.decided, [call.decided]))
             self._finish(call, kind)
         self._seal()
+
+    def _hold(self, call: _Call) -> None:
+        named = {"call_id": call.call_id, "turn_id": call.turn_id, "tool": call.tool, "arguments": {"v": 0}}
+        self._append("tool_call", **named, status="pending_confirmation")
+        self._card(call, state="pending", summary="Deploy?", reason="by rule", expires_at=AT)
+        call.state = "waiting"
+        self._settle()
 
     def _decide(self, call: _Call) -> None:
         """Have people vote, edit or decide; an end may be told after the result that it led to."""
@@ -287,8 +319,17 @@ class _Agent:
             case decision:
                 self._close(call, decision)
                 call.decided = decision
-                self._paused = self._paused and call.state != "waiting"
+                if call.caller:
+                    self._over_in_job(call)
+                else:
+                    self._paused = self._paused and call.state != "waiting"
         self._seal()
+
+    def _over_in_job(self, call: _Call) -> None:
+        """Go on, or wait for what else is asked, when nobody is asked any more about a call of a job."""
+        if call.caller in self._mine and call.caller.state == "running" and self._paused:
+            self._paused = False
+            self._settle()
 
     def _close(self, call: _Call, state: str) -> None:
         call.revision += 1
@@ -303,10 +344,10 @@ class _Agent:
         self._append("approval", **named, **shown, **members)
 
     def _finish(self, call: _Call, kind: str, *, settle: bool = True) -> None:
-        over, late = call.turn_id != self._turn, call.state == "continued"
-        call.state = "done"
+        over, late = call.turn_id != self._turn and not call.caller, call.state == "continued"
+        asked, call.state = call.state == "waiting" and not call.decided, "done"
         status = "success" if kind == "succeeded" else "error"
-        named = {"call_id": call.call_id, "turn_id": call.turn_id, "tool": "deploy", "status": status, "kind": kind}
+        named = {"call_id": call.call_id, "turn_id": call.turn_id, "tool": call.tool, "status": status, "kind": kind}
         answer = {
             "data": 1 if kind == "succeeded" else None,
             "error": "" if kind == "succeeded" else "It came to nothing.",
@@ -315,7 +356,10 @@ class _Agent:
         begins = over and late and not stopped and not self._turn and not self._held
         idle = {"idle": not (begins or self._turn)} if over else {}
         self._append("tool_call", **named, **answer, **idle)
-        if begins:
+        if call.caller:
+            if asked:
+                self._over_in_job(call)
+        elif begins:
             self._begin(call.message_id)
         elif late and not stopped:
             self._late.append(call)

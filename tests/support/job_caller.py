@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _LINE = re.compile(r"Add the line (\S+) to (\S+)\.")
-#: What a person says who wants a job done.
+#: What a person says who wants a job done, or several at once.
 WISH = "Have it done: "
+AND = " And also: "
 
 
 def reply(
@@ -22,8 +23,9 @@ def reply(
         task = told.rpartition("Task:\n")[2]
         return _call("final_answer", complexity=1, tasks=[{"id": "only", "task": task, "needs": []}])
     if told.startswith(WISH):
+        tasks = told.removeprefix(WISH).split(AND)
         if not results:
-            return _call("accomplish", task=told.removeprefix(WISH))
+            return _calls(*(("accomplish", {"task": task}) for task in tasks))
         return {"content": json.dumps((results[-1].get("data") or {}).get("result"))}
     if results:
         refused = "may not have further jobs done" in json.dumps(results[-1])
@@ -36,5 +38,12 @@ def reply(
 
 
 def _call(tool: str, **arguments: Any) -> dict[str, Any]:
-    function = {"name": tool, "arguments": json.dumps(arguments)}
-    return {"content": None, "tool_calls": [{"id": f"call_{tool}", "type": "function", "function": function}]}
+    return _calls((tool, arguments))
+
+
+def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    made = [
+        {"id": f"call_{tool}_{at}", "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+        for at, (tool, arguments) in enumerate(calls)
+    ]
+    return {"content": None, "tool_calls": made}

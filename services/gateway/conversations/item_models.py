@@ -93,6 +93,7 @@ class ToolCallData(BaseModel):
     step: int | None = None
     tool: str = ""
     arguments: Any = Field(default=None, description="As people may see them; null where the model wrote no JSON.")
+    caller: str | None = Field(default=None, description="Of a call in a job: the call that began the job.")
     kind: str = Field(default="", description="A result's: succeeded, denied, expired, unknown, ….")
     data: Any = None
     error: str = ""

@@ -1,8 +1,9 @@
 """The Vercel AI SDK's UI message stream: a conversation's log as the chunks that `useChat` reads. Pure.
 
 One stream tells one reply. It ends where the reply is over or waits for people, because the SDK posts no answer while a
-stream is open. Clients of version 6 end a stream with an error at a chunk they do not know, so `tool-approval-response`
-goes to clients of version 7 only. What no version has a chunk for travels as `data-…` parts, which all of them keep.
+stream is open, and none while a call of the newest step runs: so what people are asked in jobs is a step of its own.
+Clients of version 6 end a stream with an error at a chunk they do not know, so `tool-approval-response` goes to clients
+of version 7 only. What no version has a chunk for travels as `data-…` parts, which all of them keep.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ class Writer:
     def __init__(self, version: Version, seen: Seen) -> None:
         self.version: Version = version
         self.began = self.in_step = False
+        #: Whether the step is one of calls in jobs.
+        self.in_job = False
         self.steps = self.texts = 0
+        #: Call -> the step in which it was told: told again in another one, it would be another call to the SDK.
+        self.made: dict[str, int] = {}
         #: Approval -> digest of the call in the request; and what the client has as the decision.
         self.requested = dict(seen.requested)
         self.responded = dict(seen.responded)
@@ -76,7 +81,7 @@ class Writer:
     def copy(self) -> Writer:
         """Return another one that has told the same."""
         made = Writer(self.version, self._seen)
-        known = {name: dict(getattr(self, name)) for name in ("requested", "responded", "results")}
+        known = {name: dict(getattr(self, name)) for name in ("made", "requested", "responded", "results")}
         made.__dict__ |= self.__dict__ | known
         return made
 
@@ -84,10 +89,7 @@ class Writer:
         """Yield the chunks of one change; `waits`: a call of the reply waits for people, so no other step may begin."""
         match change:
             case changes.StepBegan() if not (self.in_step and waits):
-                yield from self._end_step()
-                self.steps, self.in_step = self.steps + 1, True
-                if self.steps > self._seen.steps:
-                    yield {"type": "start-step"}
+                yield from self._begin_step()
             case changes.StepEnded() if not waits:
                 yield from self._end_step()
             case changes.Text():
@@ -101,7 +103,10 @@ class Writer:
 
     def _of_call(self, change: OfReply) -> Iterator[Chunk]:
         match change:
-            case changes.CallMade(_, call) if self._is_news(call):
+            case changes.CallMade(_, call) if call.caller and call.call_id not in self.made and not self.in_job:
+                yield from self._begin_step(in_job=True)
+                yield from self._of_call(change)
+            case changes.CallMade(_, call) if self._is_here(call) and self._is_news(call):
                 made = {"toolCallId": call.call_id, "toolName": call.tool, "dynamic": True}
                 yield {"type": "tool-input-available", **made, "input": _input(call)}
             case changes.CardMoved(_, call) if call.call_id not in self._seen.answered:
@@ -139,6 +144,15 @@ class Writer:
         return call.call_id not in self._seen.answered and (
             call.call_id not in shown or shown[call.call_id] != _input(call)
         )
+
+    def _is_here(self, call: Call) -> bool:
+        return self.made.setdefault(call.call_id, self.steps) == self.steps
+
+    def _begin_step(self, *, in_job: bool = False) -> Iterator[Chunk]:
+        yield from self._end_step()
+        self.steps, self.in_step, self.in_job = self.steps + 1, True, in_job
+        if self.steps > self._seen.steps:
+            yield {"type": "start-step"}
 
     def _end_step(self) -> Iterator[Chunk]:
         if self.in_step and self.steps > self._seen.steps:

@@ -26,6 +26,8 @@ class Call:
     arguments: Any
     #: Everything known of its approval; empty where nobody is asked.
     card: Data = field(default_factory=dict)
+    #: Of a call in a job: the call that began the job; empty for one of the conversation's own.
+    caller: str = ""
     #: How it ended: `succeeded`, `denied`, …; empty while it has not.
     kind: str = ""
 

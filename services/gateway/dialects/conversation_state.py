@@ -305,15 +305,19 @@ class ConversationState:
         staged.note(self.staged, data)
         if data["status"] == "proposed" and call is None:
             turn = self._known(data["turn_id"])
-            call = Call(data["call_id"], turn.turn_id, turn.reply_id, data["tool"], data["arguments"])
+            place, caller = (turn.turn_id, turn.reply_id), data.get("caller", "")
+            call = Call(data["call_id"], *place, data["tool"], data["arguments"], caller=caller)
             self.calls[call.call_id] = call
-            self.turns[turn.turn_id] = replace(turn, open=turn.open | {call.call_id})
+            # The next step waits for the job, not for the calls in it.
+            self.turns[turn.turn_id] = turn if caller else replace(turn, open=turn.open | {call.call_id})
             yield from self._begin_step(turn.reply_id, turn.turn_id, turn.step)
             yield changes.CallMade(turn.reply_id, call)
         elif data["status"] in {"success", "error"} and call is not None and not call.kind:
             yield from self._answered(replace(call, kind=data["kind"]), data)
 
     def _answered(self, call: Call, data: Data) -> Iterator[Change]:
+        if call.caller and self.calls[call.call_id].waits:
+            self._go_on(call.turn_id)
         self.calls[call.call_id] = call
         yield changes.CallAnswered(call.reply_id, call, data)
         if "idle" in data:

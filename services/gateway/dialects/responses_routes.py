@@ -14,6 +14,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
 from placet.gateway.conversations.service import no_conversation
 from placet.gateway.conversations.sse import HEADERS, event_frame
+from placet.gateway.conversations.store import shown_in
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions_routes import KeyHeader
 from placet.gateway.dialects.conversation_state import replay
@@ -27,6 +28,7 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
+from placet.gateway.store import reading
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], route_class=StrictRoute)
 
@@ -119,7 +121,9 @@ async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapsho
         return await found(deps, caller, own_id(caller.tenant, body.named))
     if body.asked:
         approval = await deps.decisions.find(caller, body.asked)
-        return await found(deps, caller, approval["conversation_id"])
+        async with reading(deps.runtime.database) as connection:
+            shown = await shown_in(connection, caller.tenant, str(approval["conversation_id"]))
+        return await found(deps, caller, shown)
     if caller.conversation_id is not None:
         return await found(deps, caller, caller.conversation_id)
     if len(body.remembered) == 1:

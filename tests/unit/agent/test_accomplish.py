@@ -138,6 +138,55 @@ def test_a_card_of_its_job_pauses_the_turn() -> None:
         assert (state == "pending") is (talk.now.turn is not None and talk.now.turn.paused)
 
 
+def surfaces(talk: Talk, call_id: str, state: str, *, at: int = 0, kind: Any = "approval") -> list[list[str]]:
+    """Tell of a card of the job of a call; return the approvals on which the turn is told to be paused then."""
+    talk.now.items.clear()
+    told = {"state": state} if kind == "approval" else {"status": state}
+    card = {"approval_id": f"a-{call_id}", "call_id": call_id, "turn_id": "theirs", **told}
+    caller = talk.of(m.ToolCallProposed)[at].call.call_id
+    talk.does("take_surfaced", m.CallSurfaced(**PLACE, call_id=caller, kind=kind, data=card))
+    # As a replica reads it that has not heard of the cards.
+    talk.now.calls = {each.call_id: replace(each) for each in talk.now.calls.values()}
+    return [[each["approval_id"] for each in data["waiting"]] for kind, data in talk.now.items if kind == "turn"]
+
+
+def is_paused(talk: Talk) -> bool:
+    """Tell whether the turn waits for people."""
+    return talk.now.turn is not None and talk.now.turn.paused
+
+
+def test_a_turn_is_paused_until_the_last_card_of_its_job_is_over() -> None:
+    """Each card that comes or goes tells anew what people are asked; a vote, or what comes late, tells nothing."""
+    talk = Talk()
+    talk.permitted()
+    told = [surfaces(talk, *each) for each in (("c1", "pending"), ("c2", "pending"), ("c1", "pending"))]
+    told += [surfaces(talk, "c1", "approved"), surfaces(talk, "c1", "pending")]
+    assert ([[["a-c1"]], [["a-c1", "a-c2"]], [], [["a-c2"]], []], True) == (told, is_paused(talk))
+    assert ([], False) == (surfaces(talk, "c2", "denied"), is_paused(talk))
+
+
+def test_a_result_ends_a_card_whose_end_is_still_to_come() -> None:
+    """Nobody is asked any more; the end of the card changes nothing then."""
+    talk = Talk()
+    talk.permitted()
+    surfaces(talk, "c1", "pending")
+    surfaces(talk, "c2", "pending")
+    assert [["a-c2"]] == surfaces(talk, "c1", "success", kind="tool_call")
+    assert ([], True) == (surfaces(talk, "c1", "approved"), is_paused(talk))
+
+
+def test_the_cards_of_two_jobs_pause_one_turn() -> None:
+    """While one job asks, the end of the other one lets nobody wait for a stream that stays open."""
+    talk = Talk(WISH, WISH)
+    for at in range(2):
+        talk.permitted(call_id=talk.of(m.ToolCallProposed)[at].call.call_id)
+        surfaces(talk, f"c{at}", "pending", at=at)
+    talk.now.items.clear()
+    talk.does("take_result", Answer(talk.call.call_id, Result("failed")), BEHAVIOUR)
+    paused = [data["waiting"] for kind, data in talk.now.items if kind == "turn"]
+    assert ([[{"call_id": "c1", "approval_id": "a-c1"}]], True) == (paused, is_paused(talk))
+
+
 def test_no_other_call_begins_a_job() -> None:
     """A permit of the agent's for another tool fits no call."""
     talk = Talk(("pay", '{"amount": 299}'))

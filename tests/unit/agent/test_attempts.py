@@ -9,7 +9,7 @@ import pytest
 from placet.agent import attempts
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
-from placet.agent.rules import FINAL_ANSWER, Behaviour, Claim, Result
+from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.errors import Poison
@@ -149,15 +149,46 @@ def test_an_attempt_has_as_many_steps_as_its_agent() -> None:
     assert [["step_limit"]] == [each.flags for each in attempt.ended]
 
 
-def test_a_worker_that_died_is_said() -> None:
-    """Its model is asked again: what it said before is paid for and lost."""
-    attempt = Try()
+def loses_its_worker(attempt: Try) -> None:
+    """Let the worker die that asks the model, and another one ask again."""
     turn = attempt.now.turn
     assert turn is not None
     turn.lost = True
     attempt.does("take_over", turn.turn_id)
+
+
+def test_a_worker_that_died_is_said_and_counted() -> None:
+    """Its model is asked again: what it said before is paid for and lost, and counts like what it says then."""
+    attempt, undisturbed = Try(), Try()
+    loses_its_worker(attempt)
+    for each in (attempt, undisturbed):
+        each.says(PAYMENT)
+        each.does("take_result", Answer(each.calls()[0].call_id, Result("succeeded")), BEHAVIOUR)
+        each.says(DONE)
+    ((told,), (other,)) = attempt.ended, undisturbed.ended
+    assert (1, 0, other.cost) == (told.asked_again, other.asked_again, 0.5)
+    assert (1.5, 0.75) == (told.input_tokens / other.input_tokens, told.cost)
+    assert told.output_tokens * 2 == other.output_tokens * 3
+
+
+def test_lost_questions_count_for_the_share_of_an_attempt() -> None:
+    """One that has enough for a question is thrown out when it was asked twice."""
+    used = Try()
+    used.says(DONE)
+    share = used.ended[0].input_tokens + used.ended[0].output_tokens
+    attempt = Try(tokens_max=share)
+    loses_its_worker(attempt)
     attempt.says(DONE)
-    assert [1] == [each.asked_again for each in attempt.ended]
+    assert [["token_limit"]] == [each.flags for each in attempt.ended]
+
+
+def test_an_attempt_that_kills_every_worker_takes_its_share() -> None:
+    """Nobody knows what questions took that have no answer at all."""
+    attempt = Try(tokens_max=700)
+    for _ in range(TAKEOVERS_MAX + 1):
+        loses_its_worker(attempt)
+    (told,) = attempt.ended
+    assert (["no_model"], 700, TAKEOVERS_MAX + 1) == (told.flags, told.input_tokens, told.asked_again)
 
 
 def test_attempts_that_staged_the_same_agree() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
-from placet.agent.rules import FINAL_ANSWER, Behaviour, Claim, Result, offered
+from placet.agent.rules import FINAL_ANSWER, NO_MODEL, RESTORED, Behaviour, Claim, Result, Settlement, offered
 from placet.agent.staging import StagedEntry, due, with_propose
+from placet.agent.states import Event
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments, tree_digest
 from placet.contracts.messages import (
@@ -119,6 +120,12 @@ class Talk:
         """Return the newest item about a call."""
         return [data for kind, data in self.items if kind == "tool_call" and data["call_id"] == call.call_id][-1]
 
+    def fails(self, reason: str = NO_MODEL) -> list[ToolCall]:
+        """Let no model answer the newest claim; return the calls that were proposed because of it."""
+        before = len(self.sent)
+        self.does("settle", self.claims[-1], Settlement(Event.MODEL_FAILED, reason=reason))
+        return self.proposed(before)
+
 
 def a_result(*outcomes: tuple[ToolCall, str], state: Any = "committed") -> Any:
     """Return the data with which an executor ends a commit."""
@@ -140,6 +147,42 @@ def test_a_turn_that_staged_something_ends_with_its_proposal() -> None:
         arguments["workspace_id"],
     )
     assert ("waiting", "That is the plan.") == (talk.now.turn and talk.now.turn.state, commit.quote)
+
+
+def test_what_a_failed_turn_had_staged_is_proposed_and_the_card_says_so() -> None:
+    """A question of its own follows the failure, and its words say that the plan may be only a part."""
+    talk = Talk()
+    calls = talk.staged_calls()
+    (commit,) = talk.fails()
+    told = [(data["state"], data.get("idle")) for kind, data in talk.items if kind == "turn"]
+    assert [("started", None), ("failed", False), ("started", None)] == told
+    assert ([each.call_id for each in calls], True) == (
+        parse_arguments(commit.arguments)["entries"],
+        commit.quote.startswith(f"The turn failed before it was done. {NO_MODEL}"),
+    )
+    talk.ends(commit, "denied")
+    assert ([], None) == (talk.fails(), talk.now.turn)
+
+
+def test_a_turn_without_steps_left_proposes_what_it_had_staged() -> None:
+    """The limit of steps is a failure like others; an attempt of a job has its own end."""
+    talk = Talk()
+    for _ in range(BEHAVIOUR.steps_max - 1):
+        talk.staged_calls(1)
+    (commit,) = talk.says(PAYMENT)
+    assert (COMMIT_SPEC.name, 3) == (commit.tool, len(parse_arguments(commit.arguments)["entries"]))
+
+
+@pytest.mark.parametrize("why", ["on request", "restored", "written", "ended"])
+def test_a_failed_turn_asks_nobody_where_nobody_should_be(why: str) -> None:
+    """Not what its rule proposes on request, what may have happened, what goes on by itself, or has ended."""
+    talk = Talk()
+    talk.staged_calls(decide="on_request" if why == "on request" else "turn")
+    if why == "written":
+        talk.does("take_message", a_posted_message(**PLACE, message_id="m2", text="and?"), BEHAVIOUR, {})
+    if why == "ended":
+        talk.does("end", ConversationEnded(**PLACE, by="person:ada"), ())
+    assert [] == talk.fails(RESTORED if why == "restored" else NO_MODEL)
 
 
 def test_the_model_is_asked_once_more_when_the_commit_has_ended() -> None:
