@@ -92,6 +92,7 @@ def record(
     about: dict[str, Any] = {"conversation_id": approval.call.conversation_id, "rule": approval.rule}
     if approval.closed_at is not None:
         about["waited_seconds"] = round((approval.closed_at - approval.created_at).total_seconds(), 3)
+        about["edited"] = approval.call.edited is not None
     with _thread_of(work, approval):
         work.record(
             Change(

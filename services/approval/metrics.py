@@ -26,7 +26,9 @@ def count(change: Change) -> None:
     if change.machine != MACHINE.name or change.from_state != State.PENDING or change.to_state == State.PENDING:
         return
     rule = change.about["rule"]
-    ENDED.labels(rule, change.to_state).inc()
+    # As in insights: what people changed was not approved as it was proposed.
+    edited = change.to_state == State.APPROVED and change.about["edited"]
+    ENDED.labels(rule, "edited" if edited else change.to_state).inc()
     if change.to_state in _BY_PEOPLE:
         SECONDS.labels(rule).observe(change.about["waited_seconds"])
 

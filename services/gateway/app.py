@@ -6,7 +6,9 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from placet.gateway.admin import erasure_routes as erasures
+from placet.gateway.admin import history_routes as history
 from placet.gateway.admin import key_routes as keys
+from placet.gateway.admin import limit_routes as limits
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import rulebook_routes as rulebook
 from placet.gateway.admin import session_routes as sessions
@@ -48,9 +50,11 @@ _ROUTERS = (
     stops.router,
     erasures.router,
     admin.grants,
+    limits.router,
     admin.dead_letters,
     admin.deliveries,
     admin.webhook_events,
+    history.router,
     jobs.router,
     rulebook.router,
     insights.router,

@@ -133,6 +133,10 @@ class Card:
     #: Whether a person may change the arguments, or must say why they decide as they do.
     edits: bool = False
     reason_required: Literal["never", "deny", "always"] = "never"
+    #: How many of the same calls the narrowest grant covers that is offered with an approval, and what may vary in
+    #: them; 0: none is offered.
+    again_uses: int = 0
+    again_bounds: list[str] = field(default_factory=list)
     #: `high`: shown alone, never in a batch.
     risk: Literal["normal", "high"] = "normal"
     #: Further approvals of the same tool and target that wait and are not shown on a card of their own.

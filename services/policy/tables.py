@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
+from placet.domain.limits import Per
 from placet.policy.rules import Effect
-from placet.policy.rules.limits import Per
 from placet.runtime.database import check_states
 
 _TIME = sa.TIMESTAMP(timezone=True)

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 VIEWS = {
+    # What several calls are counted on together, and what each of them took of it and has not given back.
+    "limit_counters": """
+        SELECT counter_id, tenant, rule, measure, per, subject, touched_at FROM policy.counters
+    """,
+    "limit_reservations": """
+        SELECT counter_id, amount, reserved_at FROM policy.reservations WHERE released_at IS NULL
+    """,
     "activations": """
         SELECT activation_id, kind, digest, activated_by, activated_at, diff
         FROM policy.activations

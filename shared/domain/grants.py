@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
-from placet.contracts.messages.approvals import GrantScope, GrantTerms
+from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms, GrantWish
 
 #: From narrow to wide.
 SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
+#: How long "the same again" is allowed at most, in seconds.
+AGAIN_SECONDS = 3600
 
 
 class Excess(NamedTuple):
@@ -35,3 +37,13 @@ def beyond(
     if seconds > terms.expires_after_seconds:
         return Excess("expires_after_seconds")
     return None
+
+
+def same_again(rule: ApprovalRule) -> GrantWish | None:
+    """Return the narrowest grant that is offered beside an approval: this conversation, for an hour at most.
+
+    None where the rule lets nobody give one, or one person's approval alone would not decide.
+    """
+    if rule.grants is None or rule.approvals > 1 or rule.alternatives:
+        return None
+    return GrantWish(expires_after_seconds=min(AGAIN_SECONDS, rule.grants.expires_after_seconds))

@@ -21,6 +21,8 @@ from placet.runtime.settings import INTERNAL, Settings
 
 #: Actions of a card's buttons.
 APPROVE: Final = "placet_approve"
+#: Approves, with the narrowest grant that the rule offers.
+AGAIN: Final = "placet_again"
 DENY: Final = "placet_deny"
 EDIT: Final = "placet_edit"
 MORE: Final = "placet_more"

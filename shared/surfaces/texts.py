@@ -70,8 +70,8 @@ def plural(locale: str, one: str, many: str, count: int, **values: Any) -> str:
     return translated.format(count=count, **values)
 
 
-def number(locale: str, value: int) -> str:
-    """Return a whole number as people of that language write it: `1,000`."""
+def number(locale: str, value: float) -> str:
+    """Return a number as people of that language write it: `1,000`."""
     return str(format_decimal(value, locale=locale))
 
 

@@ -115,6 +115,9 @@ READ = {
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, void_at timestamptz,"
     " void_reason text, state text",
+    "limit_counters": "counter_id text, tenant text, rule text, measure text, per text, subject text,"
+    " touched_at timestamptz default now()",
+    "limit_reservations": "counter_id text, amount numeric, reserved_at timestamptz default now()",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb, service text default 'gateway',"
     " id bigint generated always as identity, line text default '{}'",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -50,6 +51,7 @@ GRANTS = Listed(
     "grant_id, approval_id, owner, rule, tool, scope, subject, arguments, bounds, uses, uses_left, given_at,"
     " expires_at, revoked_at, revoked_by, void_at, void_reason, state",
 )
+COUNTERS = Listed("limit_counters", "counter_id", "touched_at", "counter_id, rule, measure, per, subject, touched_at")
 ACTIVATIONS = Listed(
     "activations",
     "activation_id",
@@ -114,6 +116,21 @@ async def unknown_calls(connection: Connection, tenant: str, *, after: Cursor | 
     """Return the calls of a tenant whose outcome nobody knows, newest first, each its own `place`."""
     values = {"at": after.at if after else None, "after": after.id if after else None}
     return [dict(row) for row in await connection.run(_UNKNOWN_CALLS, tenant=tenant, **values, most=limit)]
+
+
+_USED = query(
+    "used",
+    "SELECT d.place, coalesce(sum(r.amount), 0) AS used FROM unnest(:counter_ids::text[], :windows::int[])"
+    " WITH ORDINALITY AS d (counter_id, seconds, place) LEFT JOIN read.limit_reservations AS r"
+    " ON r.counter_id = d.counter_id AND r.reserved_at > clock_timestamp() - make_interval(secs => d.seconds)"
+    " GROUP BY d.place ORDER BY d.place",
+)
+
+
+async def used_of(connection: Connection, asked: Sequence[tuple[str, int]]) -> list[Decimal]:
+    """Return what was taken of each counter within so many seconds, in the order given."""
+    ids, windows = [each for each, _ in asked], [seconds for _, seconds in asked]
+    return [row["used"] for row in await connection.run(_USED, counter_ids=ids, windows=windows)]
 
 
 _ASK_ERASURE = query(

@@ -55,3 +55,30 @@ INSERT INTO gateway.checkpoints (tenant, number, token) VALUES (:tenant, :number
 
 -- name: tenants
 SELECT tenant FROM gateway.checkpoints UNION SELECT tenant FROM read.history ORDER BY tenant
+
+-- name: ends
+SELECT
+    coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id LIMIT 1), 0)::bigint AS lowest,
+    coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id DESC LIMIT 1), -1)::bigint AS highest
+
+-- name: written_at
+SELECT at FROM read.history WHERE service = '{service}' AND id >= :id ORDER BY id LIMIT 1
+
+-- name: first_since
+-- No index knows times; they follow the ids, so halving finds one.
+WITH RECURSIVE half AS (
+    SELECT
+        coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id LIMIT 1), 0)::bigint AS low,
+        coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id DESC LIMIT 1), -1)::bigint + 1
+            AS high
+    UNION ALL
+    SELECT CASE WHEN earlier THEN middle + 1 ELSE low END, CASE WHEN earlier THEN high ELSE middle END
+    FROM (
+        SELECT low, high, (low + high) / 2 AS middle, coalesce((
+            SELECT at < :at FROM read.history
+            WHERE service = '{service}' AND id >= (low + high) / 2 ORDER BY id LIMIT 1
+        ), false) AS earlier
+        FROM half WHERE low < high
+    ) AS each
+)
+SELECT max(low) AS id FROM half

@@ -1,12 +1,15 @@
-"""What the sealer reads of all histories, and its own two tables."""
+"""What the sealer and people read of all histories, and the sealer's own two tables."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
 from placet.contracts.chain import Checkpoint, Row
 from placet.runtime.database import SERVICES
-from placet.runtime.queries import load_queries
+from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
 
 QUERIES = load_queries(__file__)
@@ -14,6 +17,12 @@ QUERIES = load_queries(__file__)
 ORDER = tuple(sorted(SERVICES))
 #: Checkpoints read at once.
 PAGE = 500
+#: Conditions that a list of changes can be narrowed by.
+_CONDITIONS = {
+    "since": "at >= :since",
+    "until": "at < :until",
+    **{name: f"{name} = :{name}" for name in ("tenant", "machine", "event", "actor", "subject_id", "call_id")},
+}
 
 
 async def take_upto(connection: Connection) -> dict[str, int] | None:
@@ -107,3 +116,49 @@ async def each_token(connection: Connection, tenant: str) -> AsyncIterator[tuple
         for row in found:
             yield row["number"], row["token"]
         number = found[-1]["number"]
+
+
+@lru_cache(maxsize=256)
+def _changes(service: str, names: tuple[str, ...]) -> Query:
+    """Return the statement that lists a history's changes; the service stands in it, so that one table is planned."""
+    conditions = " AND ".join(_CONDITIONS[name] for name in names)
+    return query(
+        "changes",
+        "SELECT service, id, at, machine, subject_id, call_id, event, from_state, to_state, actor, message_id, detail"  # noqa: S608 - ours
+        f" FROM read.history WHERE service = '{service}' AND id >= :floor AND id < :before AND {conditions}"
+        " ORDER BY id DESC LIMIT :most",
+    )
+
+
+async def load_changes(
+    connection: Connection, service: str, filters: Mapping[str, Any], between: tuple[int, int], most: int
+) -> list[Mapping[str, Any]]:
+    """Return rows of one history with ids from the first number to before the second one, newest first.
+
+    `filters` has a tenant, and what else rows must be: names of _CONDITIONS with their values.
+    """
+    floor, before = between
+    statement = _changes(service, tuple(filters))
+    return list(await connection.run(statement, **filters, floor=floor, before=before, most=most))
+
+
+@lru_cache(maxsize=32)
+def _of(service: str, name: str) -> Query:
+    return query(name, getattr(QUERIES, name).source.replace("{service}", service))
+
+
+async def ends(connection: Connection, service: str) -> tuple[int, int]:
+    """Return the smallest and the largest id of a history; (0, -1) where it is empty."""
+    row = (await connection.run(_of(service, "ends")))[0]
+    return row["lowest"], row["highest"]
+
+
+async def first_since(connection: Connection, service: str, at: datetime) -> int:
+    """Return the id from which on a history's rows were written at or after `at`: times follow ids closely."""
+    return int((await connection.run(_of(service, "first_since"), at=at))[0]["id"])
+
+
+async def written_at(connection: Connection, service: str, row_id: int) -> datetime | None:
+    """Return when the first row of a history from this id on was written; None where there is none."""
+    found = await connection.run(_of(service, "written_at"), id=row_id)
+    return found[0]["at"] if found else None

@@ -18,18 +18,19 @@ def cursor_of(text: str | None) -> Cursor | None:
     try:
         return decode_cursor(text) if text is not None else None
     except ValueError as error:
-        raise _no_cursor(str(error)) from error
+        raise no_cursor(str(error)) from error
 
 
 def place_of(text: str | None) -> int | None:
     """Return the place that a client's cursor names, of a list whose rows are numbered; raise Refused (400)."""
     cursor = cursor_of(text)
     if cursor is not None and not _PLACE.fullmatch(cursor.id):
-        raise _no_cursor("not a cursor of this list")
+        raise no_cursor("not a cursor of this list")
     return int(cursor.id) if cursor else None
 
 
-def _no_cursor(why: str) -> Refused:
+def no_cursor(why: str) -> Refused:
+    """Return what a client is told whose cursor is none of a list."""
     fault = {"detail": why, "parameter": "cursor"}
     return Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -21,9 +21,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id
+from placet.contracts.messages import ApprovalRule, GrantWish
 from placet.contracts.messages.approvals import Verb
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.directory import Directory
+from placet.domain.grants import same_again
 from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.identity.auth import Caller
 from placet.gateway.slack import edit_form, modals
@@ -80,6 +82,7 @@ class SlackDoor:
         self.app.middleware(self._only_once)
         for action, listener in (
             (names.APPROVE, self._approve),
+            (names.AGAIN, self._approve_again),
             (names.DENY, self._deny),
             (names.EDIT, self._edit),
             (names.MORE, self._more),
@@ -118,6 +121,15 @@ class SlackDoor:
             )
             return
         await self._decide_by_button(click, caller, acting)
+
+    async def _approve_again(self, click: Click, acting: Acting) -> None:
+        caller = self._caller(click.sender, click.subject)
+        row = await self._waiting(caller, click.subject)
+        grant = None if is_commit(row["tool"]) else same_again(ApprovalRule.model_validate(row["approval_rule"]))
+        if grant is None:
+            title = "The rule does not let anybody allow such calls from now on."
+            raise Refused(title, status=400, kind="invalid-decision")
+        await self._decide_by_button(click, caller, acting, grant)
 
     async def _deny(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
@@ -205,9 +217,11 @@ class SlackDoor:
             return
         await self._decide_by_modal(submission, caller, _ask("edit", submission, arguments), acting)
 
-    async def _decide_by_button(self, click: Click, caller: Caller, acting: Acting) -> None:
-        stored = asyncio.Event()
-        deciding = asyncio.create_task(self._decide(caller, click, _ask("approve", click), stored))
+    async def _decide_by_button(
+        self, click: Click, caller: Caller, acting: Acting, grant: GrantWish | None = None
+    ) -> None:
+        stored, ask = asyncio.Event(), replace(_ask("approve", click), grant=grant)
+        deciding = asyncio.create_task(self._decide(caller, click, ask, stored))
         waiting = asyncio.create_task(stored.wait())
         await asyncio.wait({deciding, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
@@ -20,8 +23,9 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
-from placet.gateway.web.sheets import common, sheet_of
+from placet.gateway.web.sheets import Row, common, history_query, sheet_of
 from placet.gateway.web.words import title_of
+from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/admin", include_in_schema=False, route_class=PageRoute)
 
@@ -70,9 +74,11 @@ async def try_rulebook(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLResp
 
 
 @router.get("/{name}")
-async def show(deps: DepsOf, caller: SignedIn, name: str, state: State = "", after: After = None) -> HTMLResponse:
+async def show(
+    request: Request, deps: DepsOf, caller: SignedIn, name: str, state: State = "", after: After = None
+) -> HTMLResponse:
     """Show a page of one kind of thing."""
-    return await _sheet(deps, caller, name, state=state, cursor=after)
+    return await _sheet(deps, caller, name, state=state, cursor=after, given=request.query_params)
 
 
 @router.get("/{name}/{row_id}")
@@ -122,11 +128,27 @@ async def act(deps: DepsOf, caller: SignedIn, name: str, row_id: PathId, action:
 
 
 async def _sheet(
-    deps: Deps, caller: Caller, name: str, *, state: str = "", cursor: str | None = None, status: int = 200, **more: Any
+    deps: Deps,
+    caller: Caller,
+    name: str,
+    *,
+    state: str = "",
+    cursor: str | None = None,
+    given: Mapping[str, str] = MappingProxyType({}),
+    status: int = 200,
+    **more: Any,
 ) -> HTMLResponse:
     sheet = sheet_of(name, caller)
     chosen = state if state in sheet.states else next(iter(sheet.states), "all")
-    rows, following = await sheet.load(deps, caller, None if chosen == "all" else chosen, cursor)
+    asked = {each: value for each in sheet.filters if (value := given.get(each, "").strip())}
+    kept = asked | ({"state": chosen} if sheet.states else {})
+    rows: Sequence[Row] = []
+    following, exported = None, {}
+    try:
+        rows, following = await sheet.load(deps, caller, asked | ({} if chosen == "all" else {"state": chosen}), cursor)
+        exported = history_query(asked)
+    except ValueError:
+        status, more = 400, {**more, "fault": text(caller.language, "That was not valid.")}
     values = {"fault": "", "invalid": False, "made": None} | more
     return render(
         "sheet.html",
@@ -136,6 +158,9 @@ async def _sheet(
         sheet=sheet,
         rows=rows,
         chosen=chosen,
+        asked=asked,
+        kept=urlencode(kept),
+        exported=urlencode(exported),
         following=following,
         cursor=cursor,
         scopes=[str(each) for each in Scope],

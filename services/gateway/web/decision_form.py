@@ -11,8 +11,10 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from placet.contracts.errors import Refused
+from placet.contracts.messages import ApprovalRule
 from placet.domain.approvers import identity_of
 from placet.domain.catalog import load_catalog
+from placet.domain.grants import same_again
 from placet.domain.yaml_source import RulebookInvalid
 from placet.gateway.approvals.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
 from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
@@ -22,8 +24,6 @@ from placet.gateway.web.render import field
 from placet.surfaces.texts import LANGUAGES, text
 
 _NUMBER = re.compile(r"[0-9]{1,7}")
-#: How long "the same again" is allowed, in seconds.
-AGAIN_SECONDS = 3600
 #: Begins the name of an argument's field.
 ARGUMENT = "argument:"
 
@@ -37,7 +37,7 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
     if given["decision"] == "deny-and-end":
         given |= {"decision": "deny", "end_turn": True}
     elif given["decision"] == "approve-again":
-        given |= {"decision": "approve", "allow_from_now_on": {"expires_after_seconds": _again_seconds(row)}}
+        given |= {"decision": "approve", "allow_from_now_on": _again(row)}
     given["reason"] = field(form, "reason").strip()
     given["to"] = _person(field(form, "to").strip())
     given["revision"] = _times(field(form, "revision"), 1) or None
@@ -59,10 +59,10 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
         ) from error
 
 
-def _again_seconds(row: Row) -> int:
-    """Return how long the same may run again where somebody approves it so: an hour, or less where its rule says so."""
-    grants = row["approval_rule"].get("grants") or {}
-    return min(AGAIN_SECONDS, int(grants.get("expires_after_seconds", AGAIN_SECONDS)))
+def _again(row: Row) -> dict[str, Any]:
+    """Return the narrowest grant that a rule offers; a whole one where it offers none, which is refused."""
+    wish = same_again(ApprovalRule.model_validate(row["approval_rule"]))
+    return wish.model_dump(exclude_none=True) if wish else {}
 
 
 def edit_fields(row: Row, rulebook: Path) -> tuple[ArgumentField, ...]:

@@ -20,8 +20,9 @@ from prometheus_client import Counter
 from pydantic import BaseModel, Field
 
 from placet.contracts.errors import Refused
-from placet.contracts.messages import ApprovalRule
+from placet.contracts.messages import ApprovalRule, GrantWish
 from placet.contracts.messages.approvals import REASON_MAX
+from placet.domain.grants import same_again
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import approval_out
 from placet.gateway.approvals.links import Link, Seal, Standing, Use, code_of, link_is_enough, standing, token_hash
@@ -39,7 +40,7 @@ from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
 from placet.surfaces.card import names_in, needed
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
-from placet.surfaces.plan import Plan
+from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.texts import language_of, text
 
 log = structlog.get_logger(__name__)
@@ -50,6 +51,8 @@ OPENED = Counter("placet_gateway_links_total", "Mailed links opened or sent, by 
 
 #: What a vote is called: who edited said yes to what they made of it.
 _VERBS: dict[str, str] = {"edit": "approve"}
+#: An approval with the narrowest grant that its rule offers.
+AGAIN = "approve-again"
 #: Votes that a page lists at most.
 VOTES_MAX = 50
 _HEADERS = {
@@ -89,6 +92,11 @@ class Vote(BaseModel):
     shown_at: Annotated[str, Field(pattern=r"^[0-9]{0,12}$")] = ""
     seal: Annotated[str, Field(max_length=64)] = ""
 
+    @property
+    def verb(self) -> str:
+        """What it is as a decision: the same again is an approval."""
+        return "approve" if self.decision == AGAIN else self.decision
+
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
@@ -105,6 +113,13 @@ class _Opened:
     shown: Shown | None = None
     #: Of a commit: its entries.
     plan: Plan | None = None
+
+    @property
+    def again(self) -> GrantWish | None:
+        """The narrowest grant that is offered with an approval; None where there is none."""
+        if self.approval is None or is_commit(self.approval["tool"]):
+            return None
+        return same_again(ApprovalRule.model_validate(self.approval["approval_rule"]))
 
     @property
     def vote(self) -> Use | None:
@@ -143,7 +158,7 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
         return _end(deps, opened, _STATUSES[opened.standing][1])
     # Nothing is parsed for somebody who has no link of ours.
     vote = form_model(await request.form(max_files=0, max_fields=FIELDS_MAX), Vote)
-    if opened.use is not None and opened.use.verb == vote.decision:
+    if opened.use is not None and opened.use.verb == vote.verb:
         return _see(token)
     if opened.standing is not Standing.OPEN and not (opened.standing is Standing.VOTED and vote.again):
         return _end(deps, opened, _STATUSES[opened.standing][1])
@@ -159,8 +174,9 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
     link, approval = opened.found()
     operator = deps.directory().is_operator(link.person)
     caller = Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}), operator=operator)
-    verb: Any = vote.decision
-    ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision))
+    verb: Any = vote.verb
+    grant = opened.again if vote.decision == AGAIN else None
+    ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision), grant=grant)
     try:
         decided = await deps.decisions.decide(caller, approval["approval_id"], ask, link=link.token_hash)
     except Refused as refusal:
@@ -238,6 +254,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
         person=deps.directory().person(link.person),
         voted=[row["person"] for row in voters],
         vote=opened.vote,
+        again=opened.again is not None,
         rule=rule,
         shown=opened.shown,
         plan=opened.plan,
@@ -288,7 +305,7 @@ def _lack(vote: Vote, opened: _Opened, language: str) -> str:
     seal = Seal(vote.digest, int(vote.revision), int(vote.shown_at))
     if not seal.holds(opened.token, vote.seal, time.time()):
         return text(language, "This page was open too long. Reload it, then decide.")
-    if vote.decision not in {"approve", "deny"}:
+    if vote.decision not in {"approve", "deny"} | ({AGAIN} if opened.again else set()):
         return text(language, "Choose whether you approve or deny.")
     code = code_of(approval)
     if code and vote.code.strip().lower() != code:

@@ -6,13 +6,16 @@ Rows and actions are the API's own functions, so that a page can do no more than
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import Any, Literal, TypeAlias
 
 from fastapi import Response
 
 from placet.contracts.errors import Refused
+from placet.gateway.admin import history_routes as history
 from placet.gateway.admin import key_routes as keys
+from placet.gateway.admin import limit_routes as limits
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import session_routes as sessions
 from placet.gateway.approvals import tool_call_routes as tool_calls
@@ -21,10 +24,15 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import set_up_was_run
 from placet.gateway.web.shown import tools_of
+from placet.gateway.web.words import lasting
+from placet.surfaces.texts import number, text
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = tuple[Sequence[Row], str | None]
-Kind = Literal["text", "code", "badge", "moment", "who", "words", "conversation", "yes"]
+#: What a page is asked for: `state`, and the filters of its sheet; what is not asked is not there.
+Asked: TypeAlias = Mapping[str, str]
+Load: TypeAlias = Callable[[Deps, Caller, Asked, str | None], Awaitable[Rows]]
+Kind = Literal["text", "code", "badge", "moment", "who", "words", "conversation", "call", "yes"]
 
 #: Rows of a page.
 PAGE = 50
@@ -48,9 +56,13 @@ class Sheet:
 
     name: str
     columns: Mapping[str, Kind]
-    load: Callable[[Deps, Caller, str | None, str | None], Awaitable[Rows]]
+    load: Load
     #: States to choose from; the first is shown where nobody chose, `all` asks for every one.
     states: tuple[str, ...] = ()
+    #: What else rows can be narrowed by: each name with its type of input.
+    filters: Mapping[str, Literal["text", "date"]] = field(default_factory=dict)
+    #: Where all that fits is had as a file; formats are CSV and JSON lines.
+    export: str = ""
     acts: tuple[Act, ...] = ()
     #: Shows one row with all there is to know; None: the row is all.
     show: Callable[[Deps, Caller, str], Awaitable[Row]] | None = None
@@ -63,15 +75,15 @@ def _dumped(page: Any) -> Rows:
     return [each if isinstance(each, dict) else each.model_dump() for each in found["items"]], found.get("next")
 
 
-def _paged(listing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, str | None, str | None], Awaitable[Rows]]:
-    async def load(deps: Deps, caller: Caller, state: str | None, after: str | None) -> Rows:
-        return _dumped(await listing(deps, caller, state, PAGE, after))
+def _paged(listing: Callable[..., Awaitable[Any]]) -> Load:
+    async def load(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
+        return _dumped(await listing(deps, caller, asked.get("state"), PAGE, after))
 
     return load
 
 
-def _whole(listing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, str | None, str | None], Awaitable[Rows]]:
-    async def load(deps: Deps, caller: Caller, _state: str | None, _after: str | None) -> Rows:
+def _whole(listing: Callable[..., Awaitable[Any]]) -> Load:
+    async def load(deps: Deps, caller: Caller, _asked: Asked, _after: str | None) -> Rows:
         return _dumped(await listing(deps, caller))
 
     return load
@@ -92,7 +104,8 @@ def _shown(showing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, st
     return show
 
 
-async def _calls(deps: Deps, caller: Caller, state: str | None, after: str | None) -> Rows:
+async def _calls(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
+    state = asked.get("state")
     found = _dumped(await tool_calls.list_calls(deps, caller, "unknown" if state == "unknown" else None, PAGE, after))
     if state or after:
         return found
@@ -102,13 +115,49 @@ async def _calls(deps: Deps, caller: Caller, state: str | None, after: str | Non
     return [*unknown, *(row for row in found[0] if row["id"] not in known)], found[1]
 
 
-async def _tools(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
+def history_query(asked: Asked) -> dict[str, str]:
+    """Return what is asked of the history as its API takes it: whole days, in UTC, the last one with its evening.
+
+    Raises ValueError for what is no day.
+    """
+    query = dict(asked)
+    for name, days in (("since", 0), ("until", 1)):
+        if name in query:
+            query[name] = f"{date.fromisoformat(query[name]) + timedelta(days=days)}T00:00:00Z"
+    return query
+
+
+async def _history(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
+    query = history.HistoryQuery.model_validate({**history_query(asked), "limit": PAGE, "cursor": after})
+    return _dumped(await history.list_changes(deps, caller, query))
+
+
+async def _limits(deps: Deps, caller: Caller, _asked: Asked, after: str | None) -> Rows:
+    rows, following = _dumped(await limits.list_limits(deps, caller, PAGE, after))
+
+    def shown(row: Row) -> Row:
+        used = [
+            text(
+                caller.language,
+                "{used} of {most} in {span}",
+                used=number(caller.language, each["used"]),
+                most=number(caller.language, each["at_most"]),
+                span=lasting(each["within_seconds"], caller.language),
+            )
+            for each in row["windows"]
+        ]
+        return {**row, "used": used}
+
+    return [shown(row) for row in rows], following
+
+
+async def _tools(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None) -> Rows:
     named = {"name", "category", "pool", "description"}
     known = await tools_of(deps.settings.rulebook)
     return [{**known[name].model_dump(include=named), "id": name} for name in known], None
 
 
-async def _agents(deps: Deps, caller: Caller, _state: str | None, _after: str | None) -> Rows:
+async def _agents(deps: Deps, caller: Caller, _asked: Asked, _after: str | None) -> Rows:
     rows = []
     for name, each in deps.agents.of(caller.tenant).items():
         budget = each.budget.model_dump(exclude_none=True)
@@ -117,7 +166,7 @@ async def _agents(deps: Deps, caller: Caller, _state: str | None, _after: str | 
     return rows, None
 
 
-async def _people(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
+async def _people(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None) -> Rows:
     known = deps.directory()
     rows: list[Row] = []
     for name, each in sorted(known.people.items()):
@@ -126,7 +175,7 @@ async def _people(deps: Deps, _caller: Caller, _state: str | None, _after: str |
     return rows, None
 
 
-async def _groups(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
+async def _groups(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None) -> Rows:
     known = deps.directory().groups
     return [{"id": name, "name": name, "members": sorted(known[name])} for name in sorted(known)], None
 
@@ -188,6 +237,42 @@ SHEETS: Mapping[str, Sheet] = {
             states=("active", "used_up", "expired", "revoked", "void", "all"),
             acts=(Act("revoke", _in("active"), _sent(admin.revoke_grant), takes=True),),
             show=_shown(admin.show_grant),
+        ),
+        Sheet(
+            "limits",
+            {
+                "rule": "code",
+                "measure": "code",
+                "per": "text",
+                "subject": "who",
+                "used": "words",
+                "touched_at": "moment",
+            },
+            _limits,
+        ),
+        Sheet(
+            "history",
+            {
+                "at": "moment",
+                "machine": "code",
+                "event": "text",
+                "to_state": "badge",
+                "actor": "who",
+                "subject_id": "code",
+                "call_id": "call",
+            },
+            _history,
+            filters={
+                "machine": "text",
+                "event": "text",
+                "actor": "text",
+                "subject_id": "text",
+                "call_id": "text",
+                "since": "date",
+                "until": "date",
+            },
+            export="/v1/history/export",
+            show=_shown(history.show),
         ),
         Sheet(
             "keys",

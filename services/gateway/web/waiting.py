@@ -10,6 +10,7 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
+from placet.domain.grants import same_again
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.approvals.mine import decidable
@@ -55,6 +56,11 @@ class Waiting:
             return "it is a plan of several entries"
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
+
+    @property
+    def again(self) -> bool:
+        """Whether the narrowest grant is offered with its approval."""
+        return not is_commit(self.approval.tool) and same_again(self.rule) is not None
 
     @property
     def hidden(self) -> bool:

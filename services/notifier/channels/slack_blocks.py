@@ -17,7 +17,7 @@ from placet.surfaces import slack
 from placet.surfaces.block_kit import Block
 from placet.surfaces.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
 from placet.surfaces.card import Argument, tail_of
-from placet.surfaces.texts import moment, text
+from placet.surfaces.texts import moment, plural, text
 
 #: Digits of the digest on a card: enough to tell two calls apart.
 DIGEST_SHOWN = 12
@@ -285,6 +285,9 @@ def _buttons(card: Card, *, blind: bool = False) -> Block | None:
                 text(card.locale, "Approve"), slack.APPROVE, subject, style="primary", confirm=_confirmation(card)
             ),
         ]
+        if card.again_uses:
+            words = text(card.locale, "Approve, and the same again for an hour")
+            elements.append(kit.button(words, slack.AGAIN, subject, confirm=_covers(card)))
         if card.edits:
             words = text(card.locale, "Leave some out") if card.plan_head else text(card.locale, "Edit")
             elements.append(kit.button(words, slack.EDIT, subject))
@@ -301,6 +304,22 @@ def _confirmation(card: Card) -> Block | None:
     return kit.confirm(
         text(card.locale, "This is risky"),
         kit.cut(card.summary, 290),
+        text(card.locale, "Approve"),
+        text(card.locale, "Back"),
+    )
+
+
+def _covers(card: Card) -> Block:
+    """Return the question that says what else is allowed, and what the call is."""
+    one = "Covers this very call in this conversation, at most {count} time."
+    many = "Covers this very call in this conversation, at most {count} times."
+    said = plural(card.locale, one, many, card.again_uses)
+    if card.again_bounds:
+        said += " " + text(card.locale, "May vary within the rule: {names}.", names=", ".join(card.again_bounds))
+    words = f"{said} {card.summary}"
+    return kit.confirm(
+        text(card.locale, "Approve, and the same again for an hour"),
+        kit.cut(words, 290),
         text(card.locale, "Approve"),
         text(card.locale, "Back"),
     )

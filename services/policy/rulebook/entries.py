@@ -10,7 +10,7 @@ from placet.contracts.messages.approvals import ApprovalRule, Escalation, GrantT
 from placet.contracts.messages.stage import Decide, OnFailure, StagePlan
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import placed_error
-from placet.policy.rulebook.limits_entry import LimitEntry, span_seconds
+from placet.domain.limits import LimitEntry, span_seconds
 from placet.policy.rules import Effect, Ruling
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]

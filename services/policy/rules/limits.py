@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from math import isfinite
 from typing import Any
 
 from placet.contracts.canonical import sha256_hex
 from placet.contracts.errors import PlacetError
+from placet.domain.limits import Limit, Per
 from placet.policy.rules.call import CallFacts
 
 #: Kinds of ToolCallRefused, which says that a call never ran, that give back what it had reserved. Any other stays
@@ -25,32 +25,6 @@ DID_NOT_RUN = frozenset({"refused", "denied", "answered", "expired", "cancelled"
 
 class AmountUnclear(PlacetError):
     """A call says no amount that could be counted. People decide it."""
-
-
-class Per(StrEnum):
-    """Whose calls are counted together. Tenants are always apart."""
-
-    CONVERSATION = "conversation"
-    REQUESTER = "requester"
-    AGENT = "agent"
-    TENANT = "tenant"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One limit of a rule."""
-
-    #: Most calls, or the most that the amounts of all calls may come to.
-    at_most: Decimal
-    per: Per
-    within_seconds: int
-    #: Path of the argument that is summed; empty where calls are counted.
-    argument: tuple[str, ...] = ()
-
-    @property
-    def measure(self) -> str:
-        """What is counted: `count`, or `sum:` and the argument's path."""
-        return f"sum:{'.'.join(self.argument)}" if self.argument else "count"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from placet.domain.approvers import GROUP, person_id
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.directory import Directory
 from placet.domain.house_tools import ACCOMPLISH_SPEC
+from placet.domain.limits import Limit
 from placet.policy.rules.call import CallFacts
-from placet.policy.rules.limits import Limit
 
 #: Names that verdicts use where no rule of the file decided.
 RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window", "commit-refused"})

@@ -136,6 +136,15 @@ async def test_an_action_on_a_row_is_the_api_s(house: House, ada: httpx.AsyncCli
     assert ("d1", "person:ada") == (wish.delivery_id, wish.by)
 
 
+async def test_one_dead_letter_has_a_page(house: House, ada: httpx.AsyncClient) -> None:
+    """Also what is no call, and has neither an approval nor a history of its own."""
+    letter = {"dead_letter_id": "l1", "tenant": "acme", "queue": "q", "service": "agent", "reason": "it broke"}
+    letter |= {"message_id": "m", "message_type": "t", "body": "{}", "state": "open"}
+    insert(house.url, "dead_letters", **letter, received_at=datetime.now(UTC))
+    page = await ada.get("/admin/dead-letters/l1")
+    assert (200, True) == (page.status_code, "it broke" in page.text)
+
+
 async def test_a_key_is_made_shown_once_and_revoked_on_the_page(house: House, ada: httpx.AsyncClient) -> None:
     """The secret is in the answer to the form and on no page after it."""
     token = Form("/admin/keys", (await ada.get("/admin/keys")).text).fields

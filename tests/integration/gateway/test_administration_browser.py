@@ -34,6 +34,8 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
     rows = furnish(house)
     insert(house.url, "deliveries", **a_delivery_row("d1", rows["mail"]["approval_id"]))
     lost = a_call_row(house, 1, kind="unknown")
+    counter = {"counter_id": "c1", "tenant": "acme", "rule": "small-refunds", "measure": "sum:amount"}
+    insert(house.url, "limit_counters", **counter, per="requester", subject="person:ada")
     async with house.client(house.key("admin")) as admin:
         await admin.post("/v1/stops", json={"tool": "send_mail", "reason": "an incident"})
     page = await signed_in(house, browser, "decide", "admin", color_scheme=scheme, viewport=size)
@@ -43,6 +45,9 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
         f"/admin/calls/{lost}",
         "/admin/deliveries",
         "/admin/keys",
+        "/admin/history",
+        "/admin/history?machine=nothing",
+        "/admin/limits",
         "/admin/rulebook",
         "/admin/insights",
         "/stops",

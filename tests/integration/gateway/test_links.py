@@ -70,6 +70,28 @@ async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None
     assert "This approval is closed." in after.text
 
 
+async def test_a_link_approves_and_allows_the_same_for_an_hour(house: House) -> None:
+    """Where the rule offers it the page says what it covers; elsewhere it is no choice, and none that can be sent."""
+    terms = {"approvers": ["operators"], "grants": {"uses": 5}}
+    offered, plain = waiting(house, approval_rule=terms), waiting(house)
+    path, without = (f"/l/{a_link(house.url, row)}" for row in (offered, plain))
+    async with house.client() as browser:
+        shown, bare = (await browser.get(path)).text, (await browser.get(without)).text
+        refused = await choose(browser, without, decision="approve-again")
+        sent = await choose(browser, path, decision="approve-again")
+        after = (await browser.get(path)).text
+    (claims,) = house.approvers.claims
+    assert claims.grant is not None
+    assert (400, 303, "approve", 3600) == (
+        refused.status_code,
+        sent.status_code,
+        claims.verb,
+        claims.grant.expires_after_seconds,
+    )
+    assert [True, False] == ["Covers this very call" in each for each in (shown, bare)]
+    assert "This approval is closed." in after
+
+
 async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:
     """It looks, follows every address and sends what it finds, ten times; then the person decides."""
     path = f"/l/{a_link(house.url, waiting(house))}"

@@ -83,7 +83,7 @@ class Scene:
     def card(self, row: dict[str, Any]) -> Message:
         """Show a card of an approval, with every button."""
         subject = names.Subject(row["tenant"], row["approval_id"], row["revision"], row["digest"]).text()
-        actions = [names.APPROVE, names.DENY, names.EDIT, names.MORE]
+        actions = [names.APPROVE, names.AGAIN, names.DENY, names.EDIT, names.MORE]
         blocks = [kit.actions("b", *(kit.button(action, action, subject) for action in actions))]
         made = Message("C0OPS0000", f"1.{self.slack.number()}", "", [{"text": "", "blocks": blocks, "metadata": None}])
         self.slack.messages.append(made)
@@ -139,6 +139,20 @@ async def test_a_click_decides_as_the_person_of_the_directory(scene: Scene) -> N
         claims.revision,
     )
     assert ("person:ada", ["operators"], "slack") == (claims.person, claims.roles, claims.proof)
+
+
+async def test_a_click_allows_the_same_for_an_hour(scene: Scene) -> None:
+    """It approves with the narrowest grant; where the rule offers none, nothing is decided, and the person is told."""
+    terms = {"approvers": ["operators"], "grants": {"uses": 5, "expires_after_seconds": 600}}
+    _, card = scene.waiting(approval_rule=terms)
+    await scene.person().click(card, names.AGAIN)
+    await scene.house.approvers.heard.wait()
+    _, plain = scene.waiting(approval_id="approval-2", approval_rule={"approvers": ["operators"]})
+    await scene.person().click(plain, names.AGAIN)
+    assert "The rule does not let anybody allow such calls from now on." == await scene.told()
+    (claims,) = scene.house.approvers.claims
+    assert claims.grant is not None
+    assert ("approve", "conversation", 600) == (claims.verb, claims.grant.scope, claims.grant.expires_after_seconds)
 
 
 async def test_a_denial_asks_why_first(scene: Scene) -> None:

@@ -10,9 +10,9 @@ from placet.approval.states import MACHINE
 from placet.runtime.work import Change
 
 
-def ended(rule: str, after: str, *, before: str | None = "pending") -> Change:
+def ended(rule: str, after: str, *, before: str | None = "pending", edited: bool = False) -> Change:
     """Return the change of an approval that waited a minute."""
-    about = {"rule": rule, "waited_seconds": 60.0}
+    about = {"rule": rule, "waited_seconds": 60.0, "edited": edited}
     return Change("acme", MACHINE.name, "a-1", "event", before, after, "person:ada", "k-1", about=about)
 
 
@@ -29,6 +29,16 @@ def test_each_end_is_counted_by_rule(outcome: str) -> None:
     by_people = 1 if outcome in {"approved", "denied", "answered"} else None
     seconds = value("placet_approval_decided_seconds_count", rule=rule)
     assert (1, by_people) == (value("placet_approvals_ended_total", rule=rule, outcome=outcome), seconds)
+
+
+def test_what_people_changed_is_counted_apart() -> None:
+    """As insights do: approved as proposed is one number, approved after an edit another; a denial is a denial."""
+    for outcome in ("approved", "denied"):
+        count(ended("changed", outcome, edited=True))
+    found = [
+        value("placet_approvals_ended_total", rule="changed", outcome=each) for each in ("approved", "edited", "denied")
+    ]
+    assert [None, 1, 1] == found
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, "pending"), ("pending", "pending"), ("approved", "approved")])

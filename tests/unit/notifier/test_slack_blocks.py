@@ -185,6 +185,18 @@ def test_a_risky_call_is_confirmed() -> None:
     assert "confirm" not in buttons(slack_blocks.blocks(a_card()))[names.APPROVE]
 
 
+def test_the_same_again_says_what_it_covers() -> None:
+    """The button is there where a grant is offered; what else would run is asked before it counts."""
+    card = a_card(again_uses=5, again_bounds=["amount"])
+    pressed = buttons(slack_blocks.blocks(card))[names.AGAIN]
+    asked = pressed["confirm"]["text"]["text"]
+    assert asked.startswith(
+        "Covers this very call in this conversation, at most 5 times. May vary within the rule: amo"
+    )
+    assert card.summary in asked
+    assert names.AGAIN not in buttons(slack_blocks.short_blocks(card))
+
+
 def test_a_card_too_long_for_slack_cannot_be_approved_unseen() -> None:
     """What does not show the arguments has no Approve."""
     assert [names.OPEN, names.MORE] == list(buttons(slack_blocks.short_blocks(a_card())))

@@ -15,9 +15,9 @@ from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.card_text import REDACTED
 from placet.domain.catalog import Catalog, ToolSpec
+from placet.domain.limits import Limit, Per
 from placet.policy.rules import Effect, Rule, Rulebook, Ruling, edits
 from placet.policy.rules.conditions import compile_condition
-from placet.policy.rules.limits import Limit, Per
 from tests.builders import a_call
 
 PROPERTIES = {"amount": {"type": "number"}, "card": {"type": "object"}}

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placet.domain.limits import Limit, Per
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, judge
-from placet.policy.rules.limits import AmountUnclear, Limit, Per, demands
+from placet.policy.rules.limits import AmountUnclear, demands
 from tests.support.policy_builders import LIMITED, a_proposal
 
 

@@ -20,7 +20,7 @@ export function decideInPlace(root) {
       send(decision);
       return;
     }
-    const approved = fields.get("decision") === "approve";
+    const approved = fields.get("decision").startsWith("approve");
     const text = make("span", { role: "status" }, approved ? t("Approved.") : t("Denied."));
     const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
     decision.line = make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);

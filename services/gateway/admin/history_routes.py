@@ -1,0 +1,180 @@
+"""The history over HTTP, for administrators of a tenant: every change of a state, in pages and as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, BaseModel, Field
+
+from placet.contracts.canonical import canonical_text
+from placet.contracts.errors import Refused
+from placet.gateway.audit import history
+from placet.gateway.audit.store import ORDER, load_changes
+from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.pages import no_cursor
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+
+router = APIRouter(prefix="/v1/history", tags=["history"], route_class=StrictRoute)
+
+#: Rows of an export that are read at once.
+AT_ONCE = 1_000
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Name = Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")]
+Service = Literal["", "agent", "approval", "dead_letters", "executor", "gateway", "jobs", "notifier", "policy"]
+
+
+class Filters(BaseModel):
+    """Which changes; what is left out, or empty, asks for any."""
+
+    service: Annotated[Service, Field(description="Which service made the change.")] = ""
+    machine: Annotated[Name, Field(description="For example `approval`.")] = ""
+    event: Annotated[Name, Field(description="For example `approve`.")] = ""
+    actor: Annotated[Name, Field(description="Who did it: `person:ada`, or a service.")] = ""
+    subject_id: Annotated[Name, Field(description="What was changed: the id of an approval, a grant, a key…")] = ""
+    call_id: Annotated[Name, Field(description="Only changes of this tool call.")] = ""
+    since: Annotated[AwareDatetime | None, Field(description="At or after this moment, with its zone.")] = None
+    until: Annotated[AwareDatetime | None, Field(description="Before this moment, with its zone.")] = None
+
+
+class HistoryQuery(Filters):
+    """The query of a list of changes."""
+
+    limit: Annotated[int, Field(ge=1, le=200, description="Rows on a page.")] = 50
+    cursor: Annotated[str | None, Field(max_length=400, description="`next` of the page before.")] = None
+
+
+class ExportQuery(Filters):
+    """The query of an export."""
+
+    format: Annotated[Literal["csv", "jsonl"], Field(description="Of the file.")] = "jsonl"
+
+
+class HistoryRowOut(BaseModel):
+    """One change of a state of anything."""
+
+    id: str
+    at: datetime
+    service: str = Field(description="Which service made the change.")
+    machine: str
+    event: str
+    from_state: str | None
+    to_state: str
+    actor: str
+    subject_id: str
+    call_id: str | None
+    message_id: str | None
+    detail: Any
+
+
+class HistoryPage(BaseModel):
+    """Changes, newest first."""
+
+    items: list[HistoryRowOut]
+    next: str | None = Field(
+        default=None,
+        description=f"Cursor of the next page; null on the last. A page looks through {history.LOOKED_AT} rows of each "
+        "service at most, so one with few rows, even none, may have a next.",
+    )
+
+
+@router.get("", response_model=HistoryPage, responses=described(400, 401, 403, 503))
+async def list_changes(deps: DepsOf, caller: CallerOf, query: Annotated[HistoryQuery, Query()]) -> Any:
+    """List what happened in your tenant, newest first."""
+    caller.need(Scope.ADMIN)
+    try:
+        places = history.decode_places(query.cursor) if query.cursor is not None else None
+    except ValueError as error:
+        raise no_cursor(str(error)) from error
+    rows, following = await _page(deps, _asked(caller, query), places, query.limit)
+    return {"items": rows, "next": history.encode_places(following) if following else None}
+
+
+@router.get("/export", responses=described(400, 401, 403, 503))
+async def export(deps: DepsOf, caller: CallerOf, query: Annotated[ExportQuery, Query()]) -> StreamingResponse:
+    """Return every such change as a file, newest first. `placet audit export` has the signed chain."""
+    caller.need(Scope.ADMIN)
+    write, media = (
+        (_as_csv, "text/csv; charset=utf-8") if query.format == "csv" else (_as_lines, "application/x-ndjson")
+    )
+    told = {"content-disposition": f'attachment; filename="history.{query.format}"'}
+    return StreamingResponse(write(_each_page(deps, _asked(caller, query))), media_type=media, headers=told)
+
+
+@router.get("/{row_id}", responses=described(401, 403, 404, 503))
+async def show(deps: DepsOf, caller: CallerOf, row_id: PathId) -> HistoryRowOut:
+    """Show one change."""
+    caller.need(Scope.ADMIN)
+    service, _, number = row_id.rpartition("-")
+    if service in ORDER and number.isdecimal() and len(number) <= len(str(history.NEWEST)) - 1:
+        between = (int(number), int(number) + 1)
+        async with reading(deps.runtime.database) as connection:
+            found = await load_changes(connection, service, {"tenant": caller.tenant}, between, 1)
+        if found:
+            return _out(found[0])
+    raise Refused("There is no such change.", status=404, kind="not-found")
+
+
+def _asked(caller: Caller, filters: Filters) -> history.Asked:
+    return history.Asked(caller.tenant, **{name: getattr(filters, name) for name in Filters.model_fields})
+
+
+async def _page(
+    deps: Deps, asked: history.Asked, places: Mapping[str, int] | None, most: int
+) -> tuple[list[HistoryRowOut], dict[str, int] | None]:
+    async with reading(deps.runtime.database) as connection:
+        rows, following = await history.load_page(connection, asked, places, most)
+    return [_out(row) for row in rows], following
+
+
+async def _each_page(deps: Deps, asked: history.Asked) -> AsyncIterator[list[HistoryRowOut]]:
+    """Yield the pages of an export; none of them keeps a connection while the client reads."""
+    places: dict[str, int] | None = None
+    while True:
+        rows, places = await _page(deps, asked, places, AT_ONCE)
+        yield rows
+        if places is None:
+            return
+
+
+async def _as_lines(pages: AsyncIterator[list[HistoryRowOut]]) -> AsyncIterator[str]:
+    async for rows in pages:
+        yield "".join(f"{row.model_dump_json()}\n" for row in rows)
+
+
+async def _as_csv(pages: AsyncIterator[list[HistoryRowOut]]) -> AsyncIterator[str]:
+    names = list(HistoryRowOut.model_fields)
+    yield _csv_line(names)
+    async for rows in pages:
+        yield "".join(_csv_line([_cell(row, name) for name in names]) for row in rows)
+
+
+def _csv_line(cells: list[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+def _cell(row: HistoryRowOut, name: str) -> str:
+    """Return one value as text. A quote stands before what a spreadsheet would else calculate."""
+    value = getattr(row, name)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    text = "" if value is None else value if isinstance(value, str) else canonical_text(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _out(row: history.Row) -> HistoryRowOut:
+    return HistoryRowOut.model_validate({**row, "id": f"{row['service']}-{row['id']}"})

@@ -1,0 +1,141 @@
+"""Pages of the history: the histories of all services as one, newest first.
+
+Each service numbers its own rows, and a page ends in each history at a row of its own: so no row is ever on two pages
+or on none, in whatever order services commit. A page looks through at most LOOKED_AT rows of each history, so that it
+costs the same however large they are and however rare what is looked for.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
+from placet.gateway.audit import store
+from placet.runtime.sql import Connection
+
+Row = Mapping[str, Any]
+
+#: Rows of one history that a page looks through at most; more where a call is named, which an index finds.
+LOOKED_AT = 10_000
+#: How far apart the order of ids and the order of times may be.
+SLACK = timedelta(minutes=1)
+NEWEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose history, and which of its rows; an empty text asks for any."""
+
+    tenant: str
+    service: str = ""
+    machine: str = ""
+    event: str = ""
+    actor: str = ""
+    subject_id: str = ""
+    call_id: str = ""
+    #: From when on, and before when.
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What is asked of each row, by the name of its condition."""
+        return {
+            each.name: value for each in fields(self) if each.name != "service" and (value := getattr(self, each.name))
+        }
+
+
+@dataclass(slots=True)
+class Stream:
+    """What was found in one history, newest first."""
+
+    rows: Sequence[Row]
+    #: Where the page begins in it.
+    before: int
+    #: From which row on was looked, and when that one was written; None where there is nothing older to look at.
+    floor: int
+    floor_at: datetime | None
+    taken: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was found is taken."""
+        return self.taken == len(self.rows)
+
+    @property
+    def following(self) -> int:
+        """Where the next page begins in it; 0 where it is read to its end."""
+        if self.is_empty:
+            return self.floor if self.floor_at else 0
+        return int(self.rows[self.taken - 1]["id"]) if self.taken else self.before
+
+
+def merged(streams: Sequence[Stream], most: int) -> list[Row]:
+    """Take at most `most` rows, the newest first, and none that could be older than one not looked at yet."""
+    found: list[Row] = []
+    while len(found) < most:
+        heads = [each for each in streams if not each.is_empty]
+        unseen = [each.floor_at for each in streams if each.is_empty and each.floor_at]
+        newest = max(heads, key=lambda each: each.rows[each.taken]["at"], default=None)
+        if newest is None or any(at > newest.rows[newest.taken]["at"] for at in unseen):
+            break
+        found.append(newest.rows[newest.taken])
+        newest.taken += 1
+    return found
+
+
+async def load_page(
+    connection: Connection, asked: Asked, places: Mapping[str, int] | None, most: int
+) -> tuple[list[Row], dict[str, int] | None]:
+    """Return rows from before `places` on (None: the newest), and the places of the next page; None: it is the last.
+
+    A page may hold fewer rows than `most`, even none, while there is more to look through.
+    """
+    streams: dict[str, Stream] = {}
+    for service in store.ORDER:
+        before = NEWEST if places is None else places.get(service, 0)
+        if before and asked.service in {"", service}:
+            streams[service] = await _stream(connection, service, asked, before, most)
+    rows = merged(list(streams.values()), most)
+    following = {service: each.following for service, each in streams.items() if each.following}
+    return rows, following or None
+
+
+async def _stream(connection: Connection, service: str, asked: Asked, before: int, most: int) -> Stream:
+    lowest, highest = await store.ends(connection, service)
+    if asked.since:
+        lowest = await store.first_since(connection, service, asked.since - SLACK)
+    if asked.until and before == NEWEST:
+        before = await store.first_since(connection, service, asked.until + SLACK)
+    before = min(before, highest + 1)
+    floor = lowest if asked.call_id else max(lowest, before - LOOKED_AT)
+    # One more than the page holds: then not all can be taken, and the next page goes on where this one ends.
+    rows = await store.load_changes(connection, service, asked.filters, (floor, before), most + 1)
+    older = floor > lowest and len(rows) <= most
+    return Stream(rows, before, floor, await store.written_at(connection, service, floor) if older else None)
+
+
+def encode_places(places: Mapping[str, int]) -> str:
+    """Return the opaque text of where a page ended. It grants nothing: every page is looked up inside a tenant."""
+    text = canonical_text([places.get(service, 0) for service in store.ORDER])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_places(text: str) -> dict[str, int]:
+    """Return where a page ended; raise ValueError for anything that `encode_places` did not make."""
+    padded = text + "=" * (-len(text) % 4)
+    try:
+        found = parse_strictly(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, NotStrictJson) as error:
+        raise ValueError("not a cursor of this list") from error
+    if (
+        not isinstance(found, list)
+        or len(found) != len(store.ORDER)
+        or not all(type(n) is int and n >= 0 for n in found)
+    ):
+        raise ValueError("not a cursor of this list")
+    return {service: number for service, number in zip(store.ORDER, found, strict=True) if number}
