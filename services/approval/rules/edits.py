@@ -63,6 +63,8 @@ def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None
     """Return the call with the arguments that a person wants, or None and why it cannot be."""
     if not approval.approval_rule.edits:
         return None, "The rule does not allow changing the arguments."
+    if not claims.arguments:
+        return None, "An edit says what to change: new arguments, or entries of a commit to leave out."
     try:
         wanted = parse_arguments(claims.arguments)
         if canonical_text(wanted) != claims.arguments:
