@@ -83,7 +83,7 @@ async def ask(
         conversation_id,
         told=newest if conversation.told_seq is None else min(conversation.told_seq, newest),
         newest=newest,
-        decided=decided,
+        decided=decided | await streams.decided_since(deps, caller, snapshot.log),
         asked_again=frozenset(answer.approval_id for answer in answers) - decided,
         language=conversation.language,
         holder=snapshot.holder,
