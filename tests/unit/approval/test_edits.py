@@ -156,6 +156,7 @@ def test_an_edit_back_and_forth_keeps_what_was_proposed() -> None:
         ({}, '{"currency":"TRY","amount":1}', "canonical form"),
         ({}, '{"amount":1,"amount":2}', "strict JSON"),
         ({}, "[]", "strict JSON"),
+        ({}, "", "says what to change"),
         ({}, canonical_text({"amount": 299, "currency": "TRY"}), "Nothing was changed"),
     ],
 )
