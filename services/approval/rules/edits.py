@@ -61,10 +61,9 @@ _ABSENT = object()
 
 def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None, str]:
     """Return the call with the arguments that a person wants, or None and why it cannot be."""
-    if not approval.approval_rule.edits:
-        return None, "The rule does not allow changing the arguments."
-    if not claims.arguments:
-        return None, "An edit says what to change: new arguments, or entries of a commit to leave out."
+    if not (edits := approval.approval_rule.edits) or not claims.arguments:
+        nothing = "An edit says what to change: new arguments, or entries of a commit to leave out."
+        return None, nothing if edits else "The rule does not allow changing the arguments."
     try:
         wanted = parse_arguments(claims.arguments)
         if canonical_text(wanted) != claims.arguments:
