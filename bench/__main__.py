@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, soak, stage
+from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, soak, stage, tenants
 from bench.measurement import System
 from bench.placet_system import EMBEDDED, PLACET, SINGLE, UNGATED
 from bench.report import RESULTS, figures, in_turns, ratios, say, table, write
@@ -137,6 +137,12 @@ async def hanoi(extent: Extent) -> Found:
     return keys, asdict(seen), jobs.table(seen)
 
 
+async def quiet_tenant(extent: Extent) -> Found:
+    """Let one tenant flood, and another send one call at a time."""
+    seen = await tenants.measure(*((500, 5) if extent.short else (3_000, 30)))
+    return tenants.ratios(seen), {"quiet": tenants.figures(seen)}, tenants.table(seen)
+
+
 PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "gated": gated,
     "ungated": ungated,
@@ -147,6 +153,7 @@ PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "inbox": pending,
     "stage": staged,
     "jobs": hanoi,
+    "tenants": quiet_tenant,
 }
 
 

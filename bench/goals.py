@@ -56,6 +56,7 @@ GOALS = (
     ),
     *(Goal(f"memory of {name}, MB", f"pss_mb_{name}", 120) for name in ("gateway", "notifier")),
     Goal("jobs: wrong moves in any run", "wrong_moves", 0),
+    Goal("one tenant floods: another's p50 to its own alone", "tenants_p50", 2, 1.2),
     Goal("memory of agent, MB", "pss_mb_agent", 300),
     Goal("memory of all in one, MB", "pss_mb_placet up", 300),
     *(

@@ -1,12 +1,13 @@
 """The agent with a model that answers at once: `python -m bench.stub_agent`. Everything else is the real service.
 
 PLACET_BENCH_CALLS_PER_TURN calls of PLACET_BENCH_TOOL that it proposes in a turn, one after the other; `sleep` is told
-to take PLACET_BENCH_MILLISECONDS. In `asked` in
+to take PLACET_BENCH_MILLISECONDS. It thinks for PLACET_BENCH_MODEL_MILLISECONDS each time. In `asked` in
 PLACET_BENCH_FOLDER it writes down of which conversation it was asked, with how many results in hand, and when.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -27,6 +28,7 @@ from placet.runtime.service import Runtime, Service, main
 CALLS_PER_TURN = int(os.environ.get("PLACET_BENCH_CALLS_PER_TURN", "1"))
 TOOL = os.environ.get("PLACET_BENCH_TOOL", "touch")
 SLEEP = {"milliseconds": int(os.environ.get("PLACET_BENCH_MILLISECONDS", "0"))}
+THINKING_SECONDS = int(os.environ.get("PLACET_BENCH_MODEL_MILLISECONDS", "0")) / 1000
 ASKED = Path(os.environ["PLACET_BENCH_FOLDER"]) / "asked"
 
 
@@ -35,6 +37,8 @@ async def ask(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str
     conversation = next(each["content"] for each in messages if each["role"] == "user").split()[-1]
     results = sum(each["role"] == "tool" for each in messages)
     append(ASKED, f"{conversation} {results} {time.perf_counter()}")
+    if THINKING_SECONDS:
+        await asyncio.sleep(THINKING_SECONDS)
     if _results_since_a_person_wrote(messages) >= CALLS_PER_TURN:
         return _answer("done")
     name = next(tool["function"]["name"] for tool in tools if tool["function"]["name"].endswith(TOOL))

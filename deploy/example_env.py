@@ -42,6 +42,7 @@ def text() -> str:
 def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     """Yield whose they are and the settings class, for every service that there is."""
     modules = {service: f"placet.{service}.settings" for service in SERVICES}
+    modules["purge, and `placet up`"] = "placet.deploy.retention.settings"
     for title, name in modules.items():
         if exists(name):
             module = import_module(name)

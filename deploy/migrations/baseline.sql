@@ -534,6 +534,18 @@ CREATE TABLE executor.outbox (
 ;;
 COMMENT ON TABLE executor.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
+CREATE TABLE executor.parked (
+  event_id VARCHAR NOT NULL,
+  pool VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  body VARCHAR NOT NULL,
+  parked_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  lent_until TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_parked PRIMARY KEY (event_id)
+)
+;;
+CREATE INDEX ix_parked_turn ON executor.parked (tenant, pool, parked_at)
+;;
 CREATE TABLE executor.workspaces (
   workspace_id VARCHAR NOT NULL,
   tenant VARCHAR NOT NULL,

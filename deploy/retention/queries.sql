@@ -1,6 +1,10 @@
 -- Run by the owner of the schemas. Each batch of conversations goes from all schemas in one transaction, so that no
 -- service ever sees a part of one.
 
+-- name: take_turn
+-- One purge at a time, until this transaction ends.
+SELECT pg_try_advisory_xact_lock(hashtext('placet_purge')) AS taken
+
 -- name: idle
 -- Conversations in which nothing has happened for so long and nothing waits.
 SELECT c.tenant, c.conversation_id FROM agent.conversations AS c

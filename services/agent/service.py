@@ -24,7 +24,7 @@ from placet.contracts.topology import queue
 from placet.domain.catalog import Catalog, load_catalog
 from placet.runtime.consumer import Once
 from placet.runtime.service import Duty, Runtime, Service, Subscription
-from placet.runtime.slots import Slots
+from placet.runtime.slots import Room, Slots
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +46,10 @@ _TAKEN: Mapping[str, tuple[type[Message], ...]] = {
     "agent.attempts": (m.AttemptRequested, m.AttemptWithdrawn, m.ProposeJob, m.CallSurfaced),
     "agent.progress": (m.ToolCallProgressed,),
 }
+
+#: Turns that a process claims at most, for each model call that it makes at a time. What waits beyond these waits in
+#: the queue, whoever's it is.
+CLAIMED_PER_SLOT = 32
 
 Prepare = Callable[[], Awaitable[None]]
 
@@ -91,8 +95,9 @@ def _build(
     settings: AgentSettings, runtime: Runtime, profiles: Profiles, price_of: PriceOf, *, prepare: Prepare | None
 ) -> Service:
     lease = timedelta(seconds=settings.agent_lease_seconds)
-    slots = Slots(settings.agent_slots)
-    worker = Worker(runtime.units, slots, profiles, price_of=price_of, lease=lease)
+    slots = Slots(settings.agent_slots * CLAIMED_PER_SLOT)
+    room = Room(settings.agent_slots, settings.tenant_share)
+    worker = Worker(runtime.units, slots, room, profiles, price_of=price_of, lease=lease)
     take = partial(
         handlers.take, deps=Deps(worker.saving, profiles, runtime.units, cache(partial(load_verifier, settings.keys)))
     )
@@ -103,7 +108,7 @@ def _build(
             Subscription(
                 queue(name),
                 dict.fromkeys(types, Once(partial(take, queue=name), keyed=name in handlers.KEYED)),
-                # What only tells does not wait for a model.
+                # What only tells does not wait for turns.
                 slots.wait_free if name in {"agent.messages", "agent.attempts", "agent.tool-results"} else None,
             )
             for name, types in _TAKEN.items()

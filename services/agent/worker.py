@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 import structlog
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from placet.agent import attempts, budgets, rules, store
 from placet.agent.budgets import PriceOf, Stop
@@ -32,13 +32,14 @@ from placet.agent.turns import Said
 from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.database import is_outage
-from placet.runtime.slots import Slots, under_lease
+from placet.runtime.slots import Room, Slots, under_lease
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Act, Cause, UnitOfWork
 
 log = structlog.get_logger(__name__)
 
 BUDGET_STOPS = Counter("placet_agent_budget_stops_total", "Turns that ended because a limit is reached.", ["limit"])
+TURNS_WAITING = Gauge("placet_agent_turns_waiting", "Turns of this agent that wait for a model call of their tenant.")
 
 T = TypeVar("T")
 
@@ -57,12 +58,13 @@ class Worker:
     """Works on claims, each in a slot."""
 
     def __init__(
-        self, units: UnitOfWork, slots: Slots, profiles: Profiles, *, price_of: PriceOf, lease: timedelta
+        self, units: UnitOfWork, slots: Slots, room: Room, profiles: Profiles, *, price_of: PriceOf, lease: timedelta
     ) -> None:
         self._units = units
+        #: Turns that this process has claimed.
         self._slots = slots
-        #: Intake waits for a slot too, but one envelope may begin many turns; here is the bound of what is under way.
-        self._room = asyncio.Semaphore(slots.size)
+        #: Those of them whose model is asked; the others wait until it is their tenant's turn.
+        self._room = room
         self._profiles = profiles
         self._price_of = price_of
         self._lease = lease
@@ -79,7 +81,7 @@ class Worker:
         """Return the act that begins to work on a claim."""
 
         async def begin() -> None:
-            self._slots.spawn(self._run(claim), name=f"turn {claim.turn_id}")
+            self._slots.spawn(self._run(claim), name=f"turn {claim.turn_id}", tenant=claim.tenant)
 
         return begin
 
@@ -96,8 +98,9 @@ class Worker:
         return leave
 
     async def sweep(self) -> int:
-        """Take over turns whose worker never came back, as many as there are free slots; return how many."""
-        free = self._slots.size - self._slots.busy
+        """Take over turns whose worker never came back, as many as models could be asked for; return how many."""
+        TURNS_WAITING.set(self._room.waiting)
+        free = self._room.size - self._slots.busy
         if free <= 0:
             return 0
         async with self._units.database.single() as connection:
@@ -129,7 +132,7 @@ class Worker:
 
         async def act() -> None:
             # What it used is stored before another one in this slot looks at the budget.
-            async with self._room:
+            async with self._room.enter(claim.tenant):
                 following.append(await self._step(claim))
 
         async def renew() -> bool:
@@ -211,7 +214,7 @@ class Worker:
     async def _ask_for(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Said:
         told = snapshot.history
         aside = told.aside_in(claim.turn_id)
-        pause = pause_among(self._slots.busy)
+        pause = pause_among(self._room.busy)
         deltas = Deltas(claim, self.saving.announce, gather_seconds=pause, while_waiting=aside)
         behaviour = profile.behaviour
         last = claim.step >= behaviour.steps_max

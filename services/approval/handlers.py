@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from placet.approval import closing, deciding, notices, rules, store
 from placet.approval.claims import read_claims
 from placet.approval.deciding import Made, Sent
+from placet.approval.quota import Quota, count_refused
 from placet.approval.rules import Approval, Withdrawal
 from placet.approval.states import Event
 from placet.contracts.errors import Poison, Transient
@@ -19,6 +20,7 @@ from placet.contracts.messages import (
     DecideApproval,
     DecisionAnswered,
     EditJudged,
+    ToolCallRefused,
 )
 from placet.contracts.signed import signed, verify_signed
 from placet.contracts.signing import Signer, Verifier
@@ -40,12 +42,17 @@ class Deps:
     verifier: Verifier
     directory: Callable[[], Directory]
     units: UnitOfWork
+    quota: Quota
 
 
 async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work, deps: Deps) -> None:
-    """Let calls that policy holds wait for people, unless something was heard of them before: one statement."""
+    """Let calls that policy holds wait for people, unless something was heard of them before: one statement.
+
+    A call of a tenant of which too many wait is refused, in a transaction of its own.
+    """
     openings: dict[str, Approval] = {}
     known: list[tuple[Cause, Approval]] = []
+    refused: list[tuple[Cause, Approval]] = []
     for arrival in arrivals:
         requested, cause = arrival.message, arrival.cause
         verify_signed(deps.verifier, requested)
@@ -54,15 +61,30 @@ async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: W
         if opening.call.call_id in {each.call.call_id for each in openings.values()}:
             known.append((cause, opening))
             continue
+        if not deps.quota.take(opening.call.tenant):
+            refused.append((cause, opening))
+            continue
         openings[cause.id] = opening
         work.cause = cause
         closing.record_opening(work, opening)
         work.emit(notices.opened(opening))
-    opened = await store.open_approvals(work, openings)
+    opened = await store.open_approvals(work, openings) if openings else set()
     causes = {arrival.cause.id: arrival.cause for arrival in arrivals}
     known += [(causes[key], opening) for key, opening in openings.items() if key not in opened]
     for cause, opening in known:
         await _answer_known(opening, cause, deps)
+    for cause, opening in refused:
+        await _refuse(opening, cause, deps)
+
+
+async def _refuse(opening: Approval, cause: Cause, deps: Deps) -> None:
+    """Answer for a call that has to wait where too many do; of one that was heard of before there is an answer."""
+    async with deps.units.begin(cause) as work:
+        if await store.add_tombstones(work.connection, opening.call.tenant, [opening.call.call_id], None):
+            _give_up(work, notices.too_many(opening.call), deps)
+            work.act(count_refused)
+            return
+    await _answer_known(opening, cause, deps)
 
 
 async def _answer_known(opening: Approval, cause: Cause, deps: Deps) -> None:
@@ -177,7 +199,11 @@ async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
     withdrawal = Withdrawal("cancelled", notices.ABANDONED)
     approvals = await _withdraw(work, deps, message.tenant, [message.call_id], withdrawal, actor=message.by)
     if not approvals:
-        work.emit(notices.given_up(message), signed(notices.watch_given_up(message, work.now), deps.signer))
+        _give_up(work, notices.given_up(message), deps)
+
+
+def _give_up(work: Work, refused: ToolCallRefused, deps: Deps) -> None:
+    work.emit(refused, signed(notices.watch_given_up(refused, work.now), deps.signer))
 
 
 async def _withdraw(

@@ -33,6 +33,8 @@ _WHY: dict[RefusedKind, str] = {
 }
 #: What the model is told of a call that an operator gave up.
 ABANDONED = "The call did not run: people could not be asked, and an operator gave it up."
+#: What the model is told of a call that would have waited where too many do.
+TOO_MANY = "The call did not run: too many calls wait for people already. Try again once some of them are decided."
 #: What people are told of each change that somebody made. A note does not carry a voter's verb.
 _NOTES: dict[ProgressKind, str] = {
     "voted": "{person} voted.",
@@ -164,10 +166,16 @@ def given_up(message: AbandonCall) -> ToolCallRefused:
     )
 
 
-def watch_given_up(message: AbandonCall, at: datetime) -> WatchedCallClosed:
+def too_many(call: ToolCall) -> ToolCallRefused:
+    """Return the result of a call that nobody is asked about, because too many of its tenant wait."""
+    ids = call.model_dump(include={"tenant", "call_id", "conversation_id", "tool"})
+    return ToolCallRefused(**ids, kind="refused", reason=TOO_MANY)
+
+
+def watch_given_up(refused: ToolCallRefused, at: datetime) -> WatchedCallClosed:
     """Return what policy must hear of such a call: approval cannot know whether its rule has a veto window."""
     return WatchedCallClosed(
-        tenant=message.tenant, call_id=message.call_id, state="withdrawn", reason=ABANDONED, closed_at=at
+        tenant=refused.tenant, call_id=refused.call_id, state="withdrawn", reason=refused.reason, closed_at=at
     )
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from placet.approval import handlers, metrics, worker
+from placet.approval.quota import Quota
 from placet.approval.settings import ApprovalSettings
 from placet.approval.watching import Watch
 from placet.contracts.messages import (
@@ -26,6 +27,8 @@ from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service, Subs
 
 #: Pause between two looks at the clock: for what is overdue, for reminders and escalations, for words to index.
 CLOCK_SECONDS = 1.0
+#: Pause between two counts of what waits of each tenant.
+QUOTA_SECONDS = 5.0
 #: Pause between two looks for approvals that nobody can approve any more.
 WATCH_SECONDS = 10.0
 #: Approvals that one round of a duty closes or reminds of, and changes of cards that one indexes; the next round
@@ -41,7 +44,9 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     `directory` says who is who now; without one, the people and groups of the rulebook count.
     """
     directory = directory or DirectoryFile(settings.rulebook).current
-    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory, runtime.units)
+    quota = Quota(settings.approval_tenant_pending)
+    keys = load_signer(settings.keys, "approval"), load_verifier(settings.keys)
+    deps = handlers.Deps(*keys, directory, runtime.units, quota)
     runtime.units.counts.append(metrics.count)
     decide = Once(partial(handlers.decide_approvals, deps=deps))
     settle = one_by_one(partial(handlers.settle_edit, deps=deps))
@@ -65,6 +70,7 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
         duties=(
             Duty("expire-overdue", CLOCK_SECONDS, expire),
             Duty("take-steps", CLOCK_SECONDS, take_steps),
+            Duty("count-by-tenant", QUOTA_SECONDS, partial(quota.count, runtime.database)),
             Duty("index-words", CLOCK_SECONDS, index),
             Duty("measure", MEASURE_SECONDS, partial(metrics.measure, runtime.database)),
             Duty("watch-deciders", WATCH_SECONDS, Watch(runtime.units, directory).run_once),

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from placet.runtime.settings import Settings
 
 
 class ApprovalSettings(Settings):
-    """What every service has, and nothing else."""
+    """How much may wait."""
+
+    approval_tenant_pending: int = Field(
+        default=100_000,
+        ge=1,
+        description="Calls of one tenant that may wait for people; further ones are refused, and the model is told. "
+        "Counted every few seconds.",
+    )

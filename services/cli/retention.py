@@ -24,26 +24,49 @@ def purge(
     history: Days = None,
     database: DatabaseUrl = "",
     *,
+    stay: Annotated[bool, typer.Option("--stay", help="Do it again and again, as PLACET_RETENTION_… say.")] = False,
     json: Json = False,
 ) -> None:
     """Delete what is older than so many days, and erase the persons whom administrators asked for over HTTP."""
-    from placet.deploy.retention.erasing import erase_asked
+    from placet.deploy.retention.duty import purge_now
     from placet.deploy.retention.purging import Keep
-    from placet.deploy.retention.purging import purge as delete_old
 
     wanted = {"conversations": conversations, "jobs": jobs, "dead_letters": dead_letters, "history": history}
     given = {name: timedelta(days=days) for name, days in wanted.items() if days is not None}
     if "history" in given and given["history"] < given.get("conversations", timedelta.max):
         fail("keep the history at least as long as conversations: a receipt needs it", code=2)
+    if stay and given:
+        fail("with --stay PLACET_RETENTION_… say how long what is kept", code=2)
 
-    async def run(found: Any) -> dict[str, int]:
-        return {"persons": await erase_asked(found), **await delete_old(found, Keep(**given))}
-
-    gone = _run(database, run)
+    if stay:
+        _stay(database)
+        return
+    gone = _run(database, lambda found: purge_now(found, Keep(**given)))
     if json:
         show_json(gone)
     else:
         out.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in gone.items()) + " deleted")
+
+
+def _stay(database: str) -> None:
+    """Purge until the process is told to end, with /metrics on the port for health where there is one."""
+    from prometheus_client import start_http_server
+
+    from placet.deploy.retention.duty import purge_again_and_again
+    from placet.deploy.retention.settings import RetentionSettings
+    from placet.runtime.logging import set_up_logging
+    from placet.runtime.settings import what_is_wrong
+
+    try:
+        settings = RetentionSettings()
+    except ValueError as error:
+        fail(what_is_wrong(error) or str(error), code=2)
+    if not settings.retention_every_hours:
+        fail("PLACET_RETENTION_EVERY_HOURS is 0: nothing is to be purged", code=2)
+    set_up_logging(settings.log_level, settings.log_format)
+    if settings.health_port:
+        start_http_server(settings.health_port, settings.health_host)
+    _run(database, lambda found: purge_again_and_again(found, settings))
 
 
 @person.command("erase")
@@ -73,6 +96,7 @@ def erase_person(
 
 
 def _run(url: str, work: Any) -> Any:
+    from placet.contracts.errors import PlacetError
     from placet.runtime.database import Database
     from placet.runtime.driver import DatabaseError
 
@@ -80,7 +104,7 @@ def _run(url: str, work: Any) -> Any:
         fail("--database or PLACET_DATABASE_URL says where the database is", code=2)
 
     async def run() -> Any:
-        database = Database(url, service="gateway", pool_size=1)
+        database = Database(url, service="gateway", pool_size=2)
         try:
             doing: Coroutine[Any, Any, Any] = work(database)
             return await doing
@@ -89,5 +113,5 @@ def _run(url: str, work: Any) -> Any:
 
     try:
         return asyncio.run(run())
-    except (DatabaseError, OSError) as error:
+    except (DatabaseError, OSError, PlacetError) as error:
         fail(str(error) or type(error).__name__)

@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from placet.contracts.messages import ToolCallFinished, ToolCallRefused
 from placet.contracts.topology import executor_queue
-from placet.executor import store
+from placet.executor import parked_store, store
 from placet.runtime.service import Runtime
 
 EXECUTIONS = Counter("placet_executor_executions_total", "Calls answered, by tool and result kind.", ["tool", "kind"])
@@ -30,6 +30,8 @@ UNKNOWN = Gauge(
     ["pool"],
 )
 DEPTH = Gauge("placet_executor_queue_depth", "Messages that wait for an executor, by pool.", ["pool"])
+PARKED = Gauge("placet_executor_parked_depth", "Calls parked until it is their tenant's turn, by pool.", ["pool"])
+PARKED_TOTAL = Counter("placet_executor_parked_total", "Calls that were parked, by pool.", ["pool"])
 SLOTS = Gauge("placet_executor_slots", "Calls that this executor runs at the same time at most.")
 SLOTS_BUSY = Gauge("placet_executor_slots_busy", "Calls that run now, tools that outlived their time included.")
 
@@ -41,7 +43,9 @@ async def measure(pools: Sequence[str], runtime: Runtime) -> int:
     """Look at what waits for executors and for people; always 0, because there is nothing to go on with."""
     async with runtime.database.single() as connection:
         unknown = await store.count_unknown(connection, pools)
+        parked = await parked_store.count_parked(connection, pools)
     for pool in pools:
+        PARKED.labels(pool).set(parked.get(pool, 0))
         UNKNOWN.labels(pool).set(unknown.get(pool, 0))
         depth = await runtime.bus.depth(executor_queue(pool).name)
         DEPTH.labels(pool).set(nan if depth is None else depth)

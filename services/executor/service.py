@@ -33,6 +33,7 @@ from placet.executor.committing import Committing
 from placet.executor.handlers import abandon_call, claim_calls, discard_workspace, release_call, resolve_call
 from placet.executor.merging import merge_workspace
 from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure
+from placet.executor.parking import Parking
 from placet.executor.settings import EVERY_POOL, ExecutorSettings
 from placet.executor.settling import Settling
 from placet.executor.slot_gate import SlotGate
@@ -51,6 +52,8 @@ from placet.tools.resources import PackSettings, open_tool_resources
 COMMANDS = "workspaces.commands"
 #: Pauses between two looks for workspaces whose time is over, and for those to be deleted, in seconds.
 EXPIRE_SECONDS, PURGE_SECONDS = 30.0, 3_600.0
+#: Pause between two looks for parked calls while there are none, in seconds.
+UNPARK_SECONDS = 1.0
 
 
 def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
@@ -105,7 +108,8 @@ def assemble(
     pools: tuple[str, ...],
 ) -> Service:
     """Return the service around a worker."""
-    gate = SlotGate(worker.slots, patience_seconds=settings.executor_patience_seconds)
+    gate = SlotGate(worker.slots, patience_seconds=settings.executor_patience_seconds, share=settings.tenant_share)
+    parking = Parking(runtime.database, gate, worker.slots)
     repeatable = frozenset(spec.schema_digest for spec in worker.specs.values() if spec.idempotent)
     probed = {
         worker.specs[name].schema_digest: worker.specs[name].timeout_seconds
@@ -119,6 +123,9 @@ def assemble(
         async with runtime.database.single() as connection:
             return await store.unfinished(connection, comes_after.calls, staging=comes_after.staging)
 
+    consumers = {
+        pool: gate.guard(_consumer(pool, worker, runtime), runtime.bus, unfinished, parking.park) for pool in pools
+    }
     SLOTS.set(worker.slots.size)
     SLOTS_BUSY.set_function(lambda: worker.slots.busy)
     every, keep = settings.executor_sweep_seconds, timedelta(days=settings.executor_workspace_keep_days)
@@ -130,14 +137,13 @@ def assemble(
         name="executor",
         runtime=runtime,
         raw_subscriptions=tuple(
-            (
-                replace(executor_queue(pool), prefetch=settings.executor_prefetch),
-                gate.guard(_consumer(pool, worker, runtime), runtime.bus, unfinished),
-            )
-            for pool in pools
+            (replace(executor_queue(pool), prefetch=settings.executor_prefetch), consumer)
+            for pool, consumer in consumers.items()
         ),
         subscriptions=(Subscription(queue(COMMANDS), commands),),
         duties=(
+            Duty("look-for-tenants", MEASURE_SECONDS, parking.look_for_tenants),
+            Duty("unpark", UNPARK_SECONDS, partial(parking.unpark, consumers)),
             Duty("give-up-lost", every, sweeper.give_up_lost),
             Duty("repeat-lost", every, sweeper.repeat_lost),
             Duty("verify-lost", every, sweeper.verify_lost),

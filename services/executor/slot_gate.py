@@ -3,33 +3,54 @@
 One gate for all queues and the sweeper, so that two of them never claim for the same free slot. What does not get in
 for a while goes back to the tail of its queue as a new message: held for long, the broker would close the channel,
 and given back by nack it would count towards the delivery limit of a message that did nothing wrong.
+
+Where several tenants work, none of them has more than its share of the slots, and what finds none is parked soon, so
+that the next tenant's permit is reached; only who has no slot at all waits here (see `parking`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import structlog
 from pydantic_core import from_json, to_json
 
 from placet.contracts.errors import PlacetError
-from placet.contracts.messages import ENVELOPE_EVENTS_MAX, ToolCallPermitted
+from placet.contracts.messages import (
+    ENVELOPE_EVENTS_MAX,
+    AbandonCall,
+    ResolveCall,
+    StagedCallPermitted,
+    ToolCallPermitted,
+)
 from placet.contracts.permit import ComesAfter, comes_after
-from placet.runtime.bus import Bus, Delivery, OnDelivery
-from placet.runtime.slots import Slots
+from placet.contracts.topology import executor_queue
+from placet.executor.parked_store import Parked
+from placet.runtime.bus import Bus, ComesAgain, Delivery, OnDelivery
+from placet.runtime.slots import Slots, share_of
 
 log = structlog.get_logger(__name__)
 
 #: How long a permit waits at its executor for calls that it comes after, and how often it looks, in seconds.
 TURN_SECONDS, TURN_LOOK_SECONDS = 0.25, 0.02
+#: How long a permit waits for a slot, in seconds, whose tenant has one, where others work too. A queue of fast tools
+#: never stands still for as long, and parks nothing.
+BRIEF_SECONDS = 0.05
+#: What takes a slot, and what people say of calls, which takes none.
+_PERMITS = frozenset({ToolCallPermitted.type_name, StagedCallPermitted.type_name})
+_WORDS = frozenset({AbandonCall.type_name, ResolveCall.type_name})
 
 
 #: Returns those of the calls that a permit comes after for which it must wait yet.
 Unfinished: TypeAlias = Callable[[ComesAfter], Awaitable[Sequence[str]]]
+#: Keeps a permit until it is its tenant's turn.
+Park: TypeAlias = Callable[[Parked], Awaitable[None]]
 
 
 class NoSlot(PlacetError):
@@ -42,31 +63,55 @@ class SlotGate:
     An envelope enters whole where nobody waits and all of it finds slots.
     """
 
-    def __init__(self, slots: Slots, *, patience_seconds: float) -> None:
+    def __init__(self, slots: Slots, *, patience_seconds: float, share: float = 1.0) -> None:
         self._slots = slots
         self._patience_seconds = patience_seconds
+        self._share = share_of(slots.size, share)
+        #: Tenants that work here, as far as it was seen: two are enough to know.
+        self.tenants: set[str] = set()
+        #: Tenants of which something is parked: what comes is parked behind it.
+        self.parked: set[str] = set()
         self._lock = asyncio.Lock()
         #: Claims inside, each of them with a free slot of its own.
         self._inside = 0
+        self._inside_of: Counter[str] = Counter()
         #: Claims that wait to enter.
         self._waiting = 0
         self._left = asyncio.Event()
 
+    @property
+    def shared(self) -> bool:
+        """Whether several tenants share the slots."""
+        return len(self.tenants) > 1
+
+    @property
+    def most(self) -> int:
+        """How many slots one tenant may have now."""
+        return self._share if self.shared else self._slots.size
+
+    def _has(self, tenant: str) -> int:
+        return self._slots.busy_of(tenant) + self._inside_of[tenant]
+
     @asynccontextmanager
-    async def enter(self) -> AsyncIterator[None]:
+    async def enter(self, tenant: str = "", *, patience_seconds: float | None = None) -> AsyncIterator[None]:
         """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time."""
+        patience = self._patience_seconds if patience_seconds is None else patience_seconds
+        if patience <= 0:
+            raise NoSlot("its tenant has its share")
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._patience_seconds), self._lock:
+            async with asyncio.timeout(patience), self._lock:
                 await self._wait_free()
                 self._inside += 1
         except TimeoutError as error:
-            raise NoSlot(f"no slot within {self._patience_seconds:g} seconds") from error
+            raise NoSlot(f"no slot within {patience:g} seconds") from error
         finally:
             self._waiting -= 1
+        self._inside_of[tenant] += 1
         try:
             yield
         finally:
+            self._inside_of[tenant] -= 1
             self._leave(1)
 
     @contextmanager
@@ -104,30 +149,23 @@ class SlotGate:
             await self._left.wait()
             await self._slots.wait_free()
 
-    def guard(self, consumer: OnDelivery, bus: Bus, unfinished: Unfinished) -> OnDelivery:
+    def guard(self, consumer: OnDelivery, bus: Bus, unfinished: Unfinished, park: Park | None = None) -> OnDelivery:
         """Return `consumer` behind the gate; `unfinished` tells which of some calls a permit must wait for yet.
 
         A permit that comes after other calls waits a moment for them, then it goes back to its queue.
 
-        An envelope with several permits enters whole where there is room for all; else each enters alone.
+        An envelope with several permits enters whole where there is room for all; else each enters alone. `park` keeps
+        what has to wait for its tenant's turn.
         """
-
-        async def enter(delivery: Delivery) -> None:
-            try:
-                for awaited in _awaited(_items(delivery)):
-                    await self._wait_turn(awaited, unfinished)
-                async with self.enter():
-                    await consumer(delivery)
-            except NoSlot as error:
-                log.debug("delivery.passed_on", queue=delivery.queue, reason=str(error))
-                # The same attempt again: waiting for a slot is no failure of the event.
-                await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
+        enter = partial(self._enter_alone, consumer=consumer, bus=bus, unfinished=unfinished, park=park)
 
         async def on_delivery(delivery: Delivery) -> None:
             items = _items(delivery)
-            if len(items) <= 1:
+            if items and all(isinstance(item, dict) and item.get("type") in _WORDS for item in items):
+                await consumer(delivery)
+            elif len(items) <= 1:
                 await enter(delivery)
-            elif len(items) <= self.room() and not _awaited(items):
+            elif len(items) <= self.room() and not _awaited(items) and self._fit(items):
                 with self.reserve(len(items)):
                     await consumer(delivery)
             else:
@@ -138,6 +176,62 @@ class SlotGate:
                     raise error
 
         return on_delivery
+
+    async def _enter_alone(
+        self, delivery: Delivery, *, consumer: OnDelivery, bus: Bus, unfinished: Unfinished, park: Park | None
+    ) -> None:
+        parked = None if park is None else self._parkable(delivery)
+        tenant = parked.tenant if parked else ""
+        try:
+            for awaited in _awaited(_items(delivery)):
+                await self._wait_turn(awaited, unfinished)
+            async with self.enter(tenant, patience_seconds=self._patience(tenant, delivery)):
+                await consumer(delivery)
+        except NoSlot as error:
+            log.debug("delivery.passed_on", queue=delivery.queue, reason=str(error))
+            if delivery.kept:
+                raise ComesAgain(str(error)) from error
+            if parked is not None and park is not None and self.shared:
+                self.parked.add(tenant)
+                await park(parked)
+            else:
+                # The same attempt again: waiting for a slot is no failure of the event.
+                await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
+
+    def _patience(self, tenant: str, delivery: Delivery) -> float:
+        """Return how long a permit may wait here for a slot, in seconds; 0 where its tenant has its share."""
+        if not tenant or not self.shared or delivery.kept:
+            return self._patience_seconds
+        if tenant in self.parked or self._has(tenant) >= self.most:
+            return 0
+        return BRIEF_SECONDS if self._has(tenant) else self._patience_seconds
+
+    def _fit(self, items: Sequence[Any]) -> bool:
+        """Tell whether no tenant of an envelope would have more than its share."""
+        if not self.shared:
+            return True
+        several = Counter(map(_tenant_of, items))
+        return not any(each in self.parked or self._has(each) + several[each] > self.most for each in several)
+
+    def _parkable(self, delivery: Delivery) -> Parked | None:
+        """Return the one permit of a delivery, to be parked; None where it is none."""
+        items = _items(delivery)
+        item = items[0] if len(items) == 1 else None
+        if not isinstance(item, dict) or item.get("type") not in _PERMITS or not (tenant := _tenant_of(item)):
+            return None
+        if not isinstance(event_id := item.get("id"), str) or not event_id:
+            return None
+        if len(self.tenants) <= 1:
+            self.tenants.add(tenant)
+        pool = delivery.queue.removeprefix(executor_queue("").name)
+        return Parked(event_id, pool, tenant, delivery.body.decode())
+
+
+def _tenant_of(item: Any) -> str:
+    """Return whose permit an event says that it is; its permit is asked once it is taken."""
+    data = item.get("data") if isinstance(item, dict) else None
+    tenant = data.get("tenant") if isinstance(data, dict) else None
+    return tenant if isinstance(tenant, str) else ""
 
 
 def _awaited(items: Iterable[Any]) -> list[ComesAfter]:

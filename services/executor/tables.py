@@ -100,6 +100,23 @@ class ExecutionRow(SQLModel, table=True):
     resolved_at: datetime | None = Field(default=None, sa_type=_TIME)
 
 
+class ParkedRow(SQLModel, table=True):
+    """A permit that waits for its tenant's turn; it goes once it was handled."""
+
+    __tablename__ = "parked"
+    __table_args__ = (sa.Index("ix_parked_turn", "tenant", "pool", "parked_at"), {"schema": "executor"})
+
+    #: Of its event.
+    event_id: str = Field(primary_key=True)
+    pool: str
+    tenant: str
+    #: The envelope, as it came.
+    body: str
+    parked_at: datetime = Field(sa_type=_TIME)
+    #: Until when some executor handles it; none does where this has passed.
+    lent_until: datetime | None = Field(default=None, sa_type=_TIME)
+
+
 class Journal(StrEnum):
     """How far a commit is with its changes. What is written here comes before what it speaks of."""
 

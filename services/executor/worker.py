@@ -103,7 +103,8 @@ class Worker:
     async def start(self, attempt: Attempt) -> None:
         """Run a claimed attempt in a slot; returns at once."""
         doing = self._commit(attempt) if attempt.mode == "commit" else self._run(attempt)
-        self.slots.spawn(doing, name=f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}")
+        name = f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}"
+        self.slots.spawn(doing, name=name, tenant=attempt.call.tenant)
 
     async def _commit(self, attempt: Attempt) -> None:
         """Commit a workspace under a lease; broken off for whatever reason, the sweeper has it gone on with."""

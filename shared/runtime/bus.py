@@ -26,6 +26,10 @@ class PublishRefused(PublishFailed):
     """The carrier will never take this body: it is too large."""
 
 
+class ComesAgain(PlacetError):
+    """A delivery that is kept elsewhere could not be handled yet; whoever keeps it brings it again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One envelope as it came from a queue."""
@@ -35,6 +39,8 @@ class Delivery:
     headers: Mapping[str, object] = field(default_factory=dict)
     #: Routing key it was published with, as the broker saw it.
     key: str = ""
+    #: Whether it is kept elsewhere until it was handled, and so is never given to the bus to come again.
+    kept: bool = False
 
     @property
     def attempt(self) -> int:

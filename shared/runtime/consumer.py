@@ -27,7 +27,7 @@ from placet.contracts.topology import RETRIES_MAX
 from placet.contracts.transitions import ExpectedRace
 from placet.runtime import points
 from placet.runtime.batcher import Batcher
-from placet.runtime.bus import Bus, Delivery, PublishFailed
+from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed
 from placet.runtime.database import Restored, is_outage
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
@@ -241,6 +241,8 @@ class Consumer:
         raise Transient("the database answers but this event's transaction keeps failing")
 
     async def _later(self, delivery: Delivery, event: Event, reason: str) -> None:
+        if delivery.kept:
+            raise ComesAgain(reason)
         attempt = delivery.attempt + 1
         if attempt > RETRIES_MAX:
             await self._bury(delivery, _envelope(event), event.id, f"{RETRIES_MAX} retries: {reason}")

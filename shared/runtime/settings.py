@@ -86,6 +86,13 @@ class Settings(BaseSettings):
         description='Executor pool to permits per message, such as {"fast": 16}; other pools get one, so that no '
         "worker hoards slow calls that others could run. For the services that permit calls: policy and approval.",
     )
+    tenant_share: float = Field(
+        default=0.75,
+        gt=0,
+        le=1,
+        description="Part of the slots of one agent or executor that one tenant may use where others work too; the "
+        "rest is free for these at once.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
     log_format: Literal["json", "console"] = Field(default="json")
     otlp_endpoint: str = Field(

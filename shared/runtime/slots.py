@@ -2,18 +2,29 @@
 
 A consumer waits here for a free slot before it claims, so that what is not claimed stays in the queue where every
 replica can take it. While an act runs, its lease is renewed; when a lease cannot be renewed the act no longer counts.
+No tenant fills all slots while another one works too (see ADR 0065).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import structlog
 
 log = structlog.get_logger(__name__)
+
+#: How long a tenant that is quiet counts as one that works, in seconds.
+QUIET_SECONDS = 600.0
+
+
+def share_of(size: int, share: float) -> int:
+    """Return how many of `size` slots one tenant may use while another one works; at least one."""
+    return max(1, int(size * share))
 
 
 class Slots:
@@ -21,7 +32,10 @@ class Slots:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        #: Set when a stop begins: nothing that could wait is begun any more.
+        self.draining = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._tenants: Counter[str] = Counter()
         self._freed = asyncio.Event()
 
     @property
@@ -35,26 +49,110 @@ class Slots:
             self._freed.clear()
             await self._freed.wait()
 
-    def spawn(self, act: Coroutine[Any, Any, None], *, name: str) -> None:
+    def busy_of(self, tenant: str) -> int:
+        """Acts of one tenant that run now."""
+        return self._tenants[tenant]
+
+    @property
+    def by_tenant(self) -> dict[str, int]:
+        """Acts that run now, by tenant."""
+        return {tenant: number for tenant, number in self._tenants.items() if number}
+
+    async def wait_freed(self, timeout_seconds: float) -> None:
+        """Return when an act ends, or the time is over."""
+        self._freed.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._freed.wait(), timeout_seconds)
+
+    def spawn(self, act: Coroutine[Any, Any, None], *, name: str, tenant: str = "") -> None:
         """Run `act` in a slot; an exception that escapes it is a bug and is logged as one."""
         task = asyncio.create_task(act, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._free)
+        self._tenants[tenant] += 1
+        task.add_done_callback(lambda done: self._free(done, tenant))
 
-    def _free(self, task: asyncio.Task[None]) -> None:
+    def _free(self, task: asyncio.Task[None], tenant: str) -> None:
         self._tasks.discard(task)
+        self._tenants[tenant] -= 1
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("act.bug", act=task.get_name(), exc_info=error)
 
     async def drain(self, timeout_seconds: float) -> None:
         """Wait for the running acts; cancel what still runs after `timeout_seconds`; its lease runs out."""
+        self.draining = True
         if self._tasks:
             _, running = await asyncio.wait(self._tasks, timeout=timeout_seconds)
             for task in running:
                 task.cancel()
             if running:
                 await asyncio.wait(running, timeout=5)
+
+
+class Room:
+    """Where so many acts are at a time; of those who wait, whose tenant has fewest inside enters first.
+
+    A tenant has at most its share while another one was here lately, so there is room when that one comes again.
+    """
+
+    def __init__(self, size: int, share: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.size = size
+        self._most = share_of(size, share)
+        self._monotonic = monotonic
+        self._inside: Counter[str] = Counter()
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        #: When each tenant was here last.
+        self._seen: dict[str, float] = {}
+
+    @property
+    def busy(self) -> int:
+        """Acts inside now."""
+        return self._inside.total()
+
+    @property
+    def waiting(self) -> int:
+        """Acts that wait to enter."""
+        return sum(map(len, self._queues.values()))
+
+    @asynccontextmanager
+    async def enter(self, tenant: str) -> AsyncIterator[None]:
+        """Be inside while the block runs, as soon as it is this tenant's turn."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(tenant, deque()).append(turn)
+        self._seen[tenant] = self._monotonic()
+        self._admit()
+        try:
+            await turn
+            yield
+        finally:
+            if turn.done() and not turn.cancelled():
+                self._inside[tenant] -= 1
+                self._seen[tenant] = self._monotonic()
+            elif tenant in self._queues:
+                with suppress(ValueError):
+                    self._queues[tenant].remove(turn)
+            self._admit()
+
+    def _admit(self) -> None:
+        since = self._monotonic() - QUIET_SECONDS
+        self._seen = {tenant: at for tenant, at in self._seen.items() if at > since or self._inside[tenant]}
+        most = self._most if len(self._seen) > 1 else self.size
+        self._queues = {tenant: queue for tenant, queue in self._queues.items() if queue}
+        while self.busy < self.size:
+            # Of equals, who has waited longest: a tenant's queue goes to the end when it was served.
+            able = [tenant for tenant in self._queues if self._inside[tenant] < most]
+            if not able:
+                return
+            tenant = min(able, key=self._inside.__getitem__)
+            queue = self._queues.pop(tenant)
+            turn = queue.popleft()
+            if queue:
+                self._queues[tenant] = queue
+            if not turn.done():
+                self._inside[tenant] += 1
+                turn.set_result(None)
 
 
 async def under_lease(

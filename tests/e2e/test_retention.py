@@ -106,10 +106,31 @@ async def test_what_is_purged_is_gone_whole_and_the_chain_holds(house: Embedded)
     before = audited(house)
     cut = run(house, "purge", "--conversations", "0", "--history", "0")["history"]
     after = audited(house)
-    assert (before["rows"], 0, True) == (cut, after["rows"], after["purged_up_to_block"] > 0)
+    # Whatever was sealed in the meantime may go too, or come after it.
+    assert (True, True) == (cut >= before["rows"], after["purged_up_to_block"] >= before["blocks"])
     assert (await admin.decide(card, "deny")).status_code == 200
     visible = await admin.request("GET", f"/v1/tool-calls/{card['call_id']}/receipt")
     assert visible.status_code == 409
+
+
+async def test_what_is_old_goes_by_itself(house: Embedded) -> None:
+    """Nobody runs a command: a letter that was discarded two years ago is gone soon after a start, a new one stays."""
+    letter = """
+        INSERT INTO dead_letters.dead_letters VALUES (%s, 'default', 'q', 's', 'r', 'm', 't', '[]', '[]', 'discarded',
+            now(), now() - %s * interval '1 day', 'ada')
+    """
+    with psycopg.connect(house.database_url) as connection:
+        for name, days in (("old", 730), ("new", 30)):
+            connection.execute(letter, (name, days))
+    house.stop()
+    house.start()
+
+    async def gone() -> bool:
+        with psycopg.connect(house.database_url) as connection:
+            found = connection.execute("SELECT dead_letter_id FROM dead_letters.dead_letters").fetchall()
+        return found == [("new",)]
+
+    await until(gone, "the old letter is deleted")
 
 
 async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedded) -> None:

@@ -32,7 +32,7 @@ from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, exec
 from placet.domain.catalog import Catalog, load_catalog
 from placet.executor.service import build
 from placet.executor.settings import ExecutorSettings
-from placet.executor.tables import BlobRow, ChangeRow, EntryRow, ExecutionRow, WorkspaceRow
+from placet.executor.tables import BlobRow, ChangeRow, EntryRow, ExecutionRow, ParkedRow, WorkspaceRow
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
 from placet.runtime.database import async_url, service_tables, table_of
@@ -47,7 +47,7 @@ Answer = ToolCallFinished | ToolCallRefused | CallResolved
 def make_schema(url: str) -> None:
     """Create the executor's tables in the database at `url`."""
     tables = service_tables("executor")
-    rows: list[type[SQLModel]] = [ExecutionRow, WorkspaceRow, EntryRow, ChangeRow, BlobRow]
+    rows: list[type[SQLModel]] = [ExecutionRow, ParkedRow, WorkspaceRow, EntryRow, ChangeRow, BlobRow]
     wanted = [*(table_of(row) for row in rows), tables.inbox, tables.outbox, tables.history]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:

@@ -162,13 +162,13 @@ async def end_edit(
 
 
 async def add_tombstones(
-    connection: Connection, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal
+    connection: Connection, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal | None
 ) -> set[str]:
-    """Remember the withdrawal of calls nothing was heard of; return which they were.
+    """Remember calls nothing was heard of, with how they were withdrawn if they were; return which they were.
 
     Waits for a request that is just being opened, so that the call is either opened here or remembered there.
     """
-    said = {"kind": withdrawal.kind, "reason": withdrawal.reason}
+    said = {"kind": withdrawal and withdrawal.kind, "reason": withdrawal and withdrawal.reason}
     rows = await connection.run(QUERIES.add_tombstones, tenant=tenant, call_ids=list(call_ids), **said)
     return {row["call_id"] for row in rows}
 
@@ -255,6 +255,11 @@ async def list_set(connection: Connection, of: Approval, most: int) -> list[Appr
 async def count_set(connection: Connection, of: Approval, most: int) -> int:
     """Return how many pending approvals of the same set of deciders there are; counting ends at `most`."""
     return int((await connection.run(QUERIES.count_set, approval_id=of.approval_id, most=most))[0][0])
+
+
+async def count_by_tenant(connection: Connection, most: int) -> dict[str, int]:
+    """Return how many approvals of each tenant wait; counting ends at `most`."""
+    return {row["tenant"]: row["pending"] for row in await connection.run(QUERIES.count_by_tenant, most=most)}
 
 
 async def count_pending(connection: Connection) -> tuple[int, float]:

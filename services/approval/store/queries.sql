@@ -310,6 +310,21 @@ ORDER BY 1, 2, 3, 4, 5
 -- name: move_word_cursor
 UPDATE approval.word_cursor SET history_id = :id
 
+-- name: count_by_tenant
+-- No further than a quota.
+WITH RECURSIVE tenants AS (
+    (SELECT tenant FROM approval.approvals ORDER BY tenant LIMIT 1)
+    UNION ALL
+    SELECT (SELECT more.tenant FROM approval.approvals more WHERE more.tenant > tenants.tenant ORDER BY 1 LIMIT 1)
+    FROM tenants WHERE tenants.tenant IS NOT NULL
+)
+SELECT tenant, (
+    SELECT count(*) FROM (
+        SELECT FROM approval.approvals held WHERE held.tenant = tenants.tenant AND held.state = 'pending' LIMIT :most
+    ) AS counted
+) AS pending
+FROM tenants WHERE tenant IS NOT NULL
+
 -- name: count_pending
 -- Counts no further than somebody looks, and finds the oldest of each tenant by its index.
 WITH RECURSIVE tenants AS (
@@ -324,4 +339,4 @@ SELECT
 FROM tenants LEFT JOIN LATERAL (
     SELECT created_at FROM approval.approvals held
     WHERE held.tenant = tenants.tenant AND held.state = 'pending' ORDER BY created_at LIMIT 1
-) first ON true;
+) first ON true

@@ -13,6 +13,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from placet.approval import handlers, worker
+from placet.approval.quota import Quota
 from placet.contracts.messages import ApprovalOpened, ShownCall, ToolCallPermitted, ToolCallRefused
 from placet.contracts.signing import Signer, Verifier
 from placet.domain.directory import Directory
@@ -156,7 +157,7 @@ async def test_a_request_and_its_withdrawal_at_once_never_leave_a_waiting_call(r
 
 async def withdraw(replica: Replica, *calls: ShownCall) -> None:
     """Withdraw calls in a transaction of their own, without the shell that would try again after a deadlock."""
-    deps = handlers.Deps(replica.signer, Verifier({}), Directory, replica.units)
+    deps = handlers.Deps(replica.signer, Verifier({}), Directory, replica.units, Quota(100))
     async with replica.units.begin() as work:
         await handlers.withdraw_calls(a_withdrawal(*calls), work, deps)
 

@@ -14,6 +14,8 @@ import yaml
 
 from placet.contracts.topology import executor_queue
 from placet.executor.settings import ExecutorSettings
+from placet.executor.tables import ParkedRow
+from placet.runtime.database import table_of
 from tests.support.executor_processes import Processes
 
 ROOT = Path(__file__).parents[3]
@@ -63,8 +65,9 @@ def test_the_example_for_clusters_asks_the_pools_queue_and_lets_it_drain() -> No
     settings = ExecutorSettings(
         executor_pools=given["PLACET_EXECUTOR_POOLS"], drain_seconds=given["PLACET_DRAIN_SECONDS"]
     )
-    asked = [trigger["metadata"]["queueName"] for trigger in scaled["spec"]["triggers"]]
-    assert [executor_queue("payments").name] == asked
+    queue, parked = (trigger["metadata"] for trigger in scaled["spec"]["triggers"])
+    assert executor_queue("payments").name == queue["queueName"]
+    assert f"{table_of(ParkedRow).fullname} WHERE pool = 'payments'" in parked["query"]
     assert (("payments",), True) == (
         settings.executor_pools,
         settings.drain_seconds < pod["terminationGracePeriodSeconds"],

@@ -1,0 +1,41 @@
+"""How many calls of one tenant may wait for people: who floods the inboxes of its people is refused, and nobody else.
+
+Counted now and then and not with each call. What this process opens in between is added; what other replicas open is
+not, so a quota may be passed by what these open between two counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from prometheus_client import Counter as Total
+
+from placet.approval import store
+from placet.runtime.database import Database
+
+REFUSED = Total("placet_approvals_refused_total", "Calls that were refused because too many of their tenant wait.")
+
+
+class Quota:
+    """How many wait of each tenant, as far as it was counted."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._waiting: Counter[str] = Counter()
+
+    async def count(self, database: Database) -> int:
+        """Count what waits of each tenant, no further than the quota; always 0."""
+        async with database.single() as connection:
+            self._waiting = Counter(await store.count_by_tenant(connection, self.most))
+        return 0
+
+    def take(self, tenant: str) -> bool:
+        """Add one that is to wait; tell whether it may."""
+        may = self._waiting[tenant] < self.most
+        self._waiting[tenant] += may
+        return may
+
+
+async def count_refused() -> None:
+    """Count a call that was refused; to be handed to `Work.act`, so that only what was committed counts."""
+    REFUSED.inc()

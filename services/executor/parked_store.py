@@ -1,0 +1,61 @@
+"""SQL of what is parked: named statements in `parked.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+
+QUERIES = load_queries(__file__, "parked.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A permit that waits for its tenant's turn."""
+
+    event_id: str
+    pool: str
+    tenant: str
+    #: The envelope, as it came.
+    body: str
+
+
+async def count_parked(connection: Connection, pools: Sequence[str]) -> dict[str, int]:
+    """Return how many calls of each pool are parked."""
+    return {row["pool"]: row["calls"] for row in await connection.run(QUERIES.count_parked, pools=list(pools))}
+
+
+async def some_tenants(connection: Connection) -> set[str]:
+    """Return tenants that have working keys, two at most."""
+    return {row["tenant"] for row in await connection.run(QUERIES.some_tenants)}
+
+
+async def park(connection: Connection, parked: Parked) -> None:
+    """Keep a permit; the same event twice is one."""
+    await connection.run(QUERIES.park, **asdict(parked))
+
+
+async def take_parked(
+    connection: Connection, pools: Sequence[str], *, most: int, limit: int, busy: Mapping[str, int], lent: timedelta
+) -> tuple[list[Parked], set[str]]:
+    """Borrow up to `limit` parked permits for a while, and return them with all tenants of which some are parked.
+
+    `busy` says how many slots each tenant has, and `most` how many it may have.
+    """
+    counts = {"most": most, "limit": limit, "tenants": list(busy), "busy": list(busy.values())}
+    rows = await connection.run(QUERIES.take_parked, pools=list(pools), lent=lent, **counts)
+    taken = [Parked(row["event_id"], row["pool"], row["tenant"], row["body"]) for row in rows if row["event_id"]]
+    return taken, {row["tenant"] for row in rows if not row["event_id"]}
+
+
+async def keep_parked(connection: Connection, event_id: str, pause: timedelta) -> None:
+    """Leave a borrowed permit where it is for a while."""
+    await connection.run(QUERIES.keep_parked, event_id=event_id, pause=pause)
+
+
+async def forget_parked(connection: Connection, event_id: str) -> None:
+    """Forget a permit that was handled."""
+    await connection.run(QUERIES.forget_parked, event_id=event_id)

@@ -1,0 +1,91 @@
+"""Permits of a tenant that has its share of an executor wait here, in the database, and the queue goes on for others.
+
+The queue of a pool is first come, first served: a thousand permits of one tenant would stand before the next one's. So
+where several tenants work, a permit that finds no slot, of a tenant that has one, is parked: a row, and the delivery is
+acknowledged. Executors of the pool take such rows when slots come free, of the tenant that has fewest of theirs first,
+and handle them as if they had come from the queue. A row goes once its event is handled; until then it is only lent, so
+that a crash has it handled again, and the call's own row knows that (see ADR 0065).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+
+import structlog
+
+from placet.contracts.topology import executor_queue
+from placet.executor import parked_store as store
+from placet.executor.metrics import PARKED_TOTAL
+from placet.executor.parked_store import Parked
+from placet.executor.slot_gate import SlotGate
+from placet.runtime.bus import ComesAgain, Delivery, OnDelivery
+from placet.runtime.database import Database, is_outage
+from placet.runtime.slots import Slots
+
+log = structlog.get_logger(__name__)
+
+#: How long a row is lent to an executor that may have died, and how long it stays where it could not be handled yet.
+LENT, AGAIN = timedelta(seconds=60), timedelta(seconds=1)
+#: How long one look waits for a slot before it looks again, in seconds.
+SLOT_SECONDS = 0.5
+
+
+class Parking:
+    """What is parked of the pools of one executor."""
+
+    def __init__(self, database: Database, gate: SlotGate, slots: Slots) -> None:
+        self._database = database
+        self._gate = gate
+        self._slots = slots
+
+    async def look_for_tenants(self) -> int:
+        """See whether several tenants work here, so that slots are shared among them; always 0."""
+        async with self._database.single() as connection:
+            self._gate.tenants |= await store.some_tenants(connection)
+        return 0
+
+    async def park(self, parked: Parked) -> None:
+        """Keep a permit until it is its tenant's turn; the same one twice is one."""
+        async with self._database.single() as connection:
+            await store.park(connection, parked)
+        PARKED_TOTAL.labels(parked.pool).inc()
+
+    async def unpark(self, consumers: Mapping[str, OnDelivery]) -> int:
+        """Handle what slots are free for, in a fair order, by the consumers of the pools; return how much was tried."""
+        if self._slots.draining:
+            return 0
+        if not (room := self._gate.room()):
+            await self._slots.wait_freed(SLOT_SECONDS)
+            return int(bool(self._gate.parked))
+        async with self._database.single() as connection:
+            taken, tenants = await store.take_parked(
+                connection, list(consumers), most=self._gate.most, limit=room, busy=self._slots.by_tenant, lent=LENT
+            )
+        self._gate.parked = tenants
+        if taken:
+            # A claim that is made goes on to its act, also where this duty is told to end.
+            await asyncio.shield(asyncio.gather(*(self._handle(each, consumers[each.pool]) for each in taken)))
+        elif tenants:
+            await self._slots.wait_freed(SLOT_SECONDS)
+        return len(tenants)
+
+    async def _handle(self, parked: Parked, consumer: OnDelivery) -> None:
+        delivery = Delivery(executor_queue(parked.pool).name, parked.body.encode(), kept=True)
+        try:
+            try:
+                await consumer(delivery)
+            except ComesAgain as error:
+                log.debug("parked.stays", message_id=parked.event_id, reason=str(error))
+                async with self._database.single() as connection:
+                    await store.keep_parked(connection, parked.event_id, AGAIN)
+            else:
+                async with self._database.single() as connection:
+                    await store.forget_parked(connection, parked.event_id)
+        except Exception as error:
+            # It is lent for a while, and comes again.
+            if is_outage(error):
+                log.warning("parked.waiting", message_id=parked.event_id, error=type(error).__name__)
+            else:
+                log.exception("parked.bug", message_id=parked.event_id)

@@ -1,0 +1,132 @@
+"""Slots of one executor among tenants: who floods it is parked, who is quiet finds a slot, and nothing is lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from placet.contracts.messages import Event, ToolCall, ToolCallFinished
+from placet.executor.parked_store import QUERIES
+from tests.builders import a_call, an_event
+from tests.support.executor_house import House, Premises, open_house
+from tests.support.executor_tools import a_gate
+
+#: Slots of the executor here, and how many of them one of several tenants may have.
+SLOTS, SHARE = 4, 3
+PARKED = "SELECT tenant, event_id FROM executor.parked ORDER BY parked_at"
+ATTEMPTS = "SELECT count(*) FROM executor.history WHERE event = 'claimed'"
+
+
+def a_call_of(place: Premises, tenant: str, tool: str, **arguments: Any) -> ToolCall:
+    """Return a tenant's call of `tool`."""
+    return a_call(tenant=tenant, tool=tool, schema_digest=place.catalog[tool].schema_digest, arguments=arguments)
+
+
+def let_work(place: Premises, *tenants: str) -> None:
+    """Give tenants keys that work."""
+    for tenant in tenants:
+        place.sql('INSERT INTO "read".api_keys (key_id, tenant) VALUES (:tenant, :tenant)', tenant=tenant)
+
+
+async def a_flood(house: House, number: int, gate: str) -> list[Event]:
+    """Bring so many permits of the tenant `loud`, whose tools wait at a gate; return their events."""
+    let_work(house.premises, "loud", "quiet")
+    await house.sweep("look-for-tenants")
+    calls = [a_call_of(house.premises, "loud", "wait", gate=gate) for _ in range(number)]
+    events = [an_event(house.premises.permitted(call)) for call in calls]
+    for event in events:
+        await house.deliver_event(event)
+    return events
+
+
+async def kinds(house: House, number: int) -> dict[str, str]:
+    """Return the kinds of the next answers by call."""
+    answers = [await house.answer() for _ in range(number)]
+    return {answer.call_id: answer.kind for answer in answers if isinstance(answer, ToolCallFinished)}
+
+
+async def unpark(house: House) -> None:
+    """Have the executor take what is parked until nothing is."""
+    while house.premises.sql(PARKED):
+        await house.sweep("unpark")
+
+
+async def test_a_tenant_that_floods_leaves_slots_for_others(house: House) -> None:
+    """Of ten permits three run and seven are parked, in their order; another tenant's call runs at once meanwhile."""
+    gate = a_gate("shares-flood")
+    events = await a_flood(house, 10, "shares-flood")
+    assert [("loud", event.id) for event in events[SHARE:]] == [tuple(row) for row in house.premises.sql(PARKED)]
+    quiet = a_call_of(house.premises, "quiet", "add", a=1, b=2)
+    await house.deliver(house.premises.permitted(quiet))
+    assert {quiet.call_id: "succeeded"} == await kinds(house, 1)
+    gate.opened.set()
+    await unpark(house)
+    calls = [event.message.call.call_id for event in events]  # type: ignore[attr-defined]
+    assert dict.fromkeys(calls, "succeeded") == await kinds(house, 10)
+    assert (10, 11) == (len(gate.attempts), house.premises.sql(ATTEMPTS)[0][0])
+
+
+async def test_what_is_parked_is_gone_once_it_has_run(house: House) -> None:
+    """No row is left, and nothing was buried."""
+    gate = a_gate("shares-gone")
+    gate.opened.set()
+    await a_flood(house, 10, "shares-gone")
+    await unpark(house)
+    await kinds(house, 10)
+    assert ([], 0) == (house.premises.sql(PARKED), house.dead.qsize())
+
+
+async def test_a_permit_that_comes_twice_while_it_is_parked_runs_once(house: House) -> None:
+    """The broker may bring again what was parked and not acknowledged, also after it has run."""
+    gate = a_gate("shares-twice")
+    events = await a_flood(house, SHARE + 1, "shares-twice")
+    await house.deliver_event(events[-1])
+    assert 1 == len(house.premises.sql(PARKED))
+    gate.opened.set()
+    await unpark(house)
+    await kinds(house, SHARE + 1)
+    await house.deliver_event(events[-1])
+    await house.idle()
+    assert (SHARE + 1, 0) == (len(gate.attempts), house.dead.qsize())
+
+
+async def test_what_was_lent_to_an_executor_that_died_is_handled_by_another(place: Premises) -> None:
+    """A row lent by nobody alive comes again once its time is over, in a process that knows of no other tenant."""
+    async with open_house(place) as first:
+        gate = a_gate("shares-lent")
+        events = await a_flood(first, SHARE + 1, "shares-lent")
+        place.sql("UPDATE executor.parked SET lent_until = now() + interval '1 hour'")
+        gate.opened.set()
+        await kinds(first, SHARE)
+        await first.sweep("unpark")
+        assert [("loud", events[-1].id)] == [tuple(row) for row in place.sql(PARKED)]
+    place.sql("UPDATE executor.parked SET lent_until = now() - interval '1 second'")
+    place.sql('DELETE FROM "read".api_keys')
+    async with open_house(place) as second:
+        await unpark(second)
+        assert {events[-1].message.call.call_id: "succeeded"} == await kinds(second, 1)  # type: ignore[attr-defined]
+
+
+async def test_who_has_fewest_slots_is_taken_first(house: House) -> None:
+    """Of two tenants that parked the one without a slot goes before the older rows of the other."""
+    row = "INSERT INTO executor.parked VALUES (:id, 'other', :tenant, '[]', now() + :after * interval '1 second')"
+    for after, tenant in enumerate(["loud", "loud", "loud", "quiet", "quiet"]):
+        house.premises.sql(row, id=f"{tenant}-{after}", tenant=tenant, after=after)
+    values = {"pools": ["other"], "most": 3, "limit": 3, "tenants": ["loud"], "busy": [1]}
+    async with house.service.runtime.database.single() as connection:
+        taken = await connection.run(QUERIES.take_parked, lent=timedelta(minutes=1), **values)
+    assert ["loud-0", "quiet-3", "quiet-4"] == sorted(each["event_id"] for each in taken if each["event_id"])
+
+
+async def test_one_tenant_alone_has_all_slots_and_parks_nothing(house: House) -> None:
+    """Where no other tenant works the queue is what it ever was, and its depth tells what waits."""
+    let_work(house.premises, "loud")
+    await house.sweep("look-for-tenants")
+    gate = a_gate("shares-alone")
+    calls = [a_call_of(house.premises, "loud", "wait", gate="shares-alone") for _ in range(SLOTS)]
+    for call in calls:
+        await house.deliver(house.premises.permitted(call))
+    assert house.service.slots is not None
+    assert (SLOTS, []) == (house.service.slots.busy, house.premises.sql(PARKED))
+    gate.opened.set()
+    await kinds(house, SLOTS)
