@@ -136,8 +136,8 @@ class _Agent:
             self.made.turning.add(len(self.made.live))
         live = {self._answers} if self._thinks or open_now else set[str]()
         decided = [each for each in self._calls.values() if each.decided and each.state != "done"]
-        live |= {each.message_id for each in decided if each.state == "continued"}
-        live |= {each.message_id for each in decided if each.caller and not self._was_stopped(each.turn_id)}
+        behind = [each for each in decided if each.state == "continued" or each.caller]
+        live |= {each.message_id for each in behind if not self._was_stopped(each.turn_id)}
         self.made.live[len(self.made.live)] = frozenset(live)
 
     @property

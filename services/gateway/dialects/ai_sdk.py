@@ -280,7 +280,7 @@ class AiSdkState:
                 pass
             case _ if change.reply_id == self.reply_id:
                 yield from self._start()
-                yield from self.writer.chunks(change, waits=bool(self.waiting))
+                yield from self.writer.chunks(change, waits=any(map(self.log.asks, self.calls)))
 
     def _start(self) -> Iterator[Chunk]:
         if not self.writer.began:

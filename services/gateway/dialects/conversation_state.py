@@ -93,7 +93,12 @@ class ConversationState:
     @property
     def waiting(self) -> list[Call]:
         """The calls that people are asked to decide, the oldest first."""
-        return [call for call in self.calls.values() if call.waits]
+        return [call for call in self.calls.values() if self.asks(call)]
+
+    def asks(self, call: Call) -> bool:
+        """Whether people are asked about a call: not any more where its job is over, although that is told later."""
+        caller = self.calls.get(call.caller)
+        return call.waits and not (caller and caller.kind)
 
     @property
     def settled(self) -> bool:
@@ -326,6 +331,9 @@ class ConversationState:
             self.untold = self.untold | {call.reply_id} if self.follows else frozenset()
         turn = self.turns.get(call.turn_id)
         if turn is None or turn.over or call.call_id not in turn.open:
+            if turn is not None and turn.state == "running" and not call.caller:
+                # It came late: the turn's next step tells of it, or the turn behind it.
+                self.untold |= {call.reply_id}
             return
         turn = replace(turn, state="running", open=turn.open - {call.call_id})
         self.turns[turn.turn_id] = turn

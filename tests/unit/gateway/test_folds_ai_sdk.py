@@ -14,7 +14,7 @@ from placet.gateway.dialects.ai_sdk_history import history
 from placet.gateway.dialects.ai_sdk_routes import UiMessage
 from placet.gateway.dialects.conversation_state import ConversationState, Entry, fold, replay
 from tests.support.ai_sdk_page import Page
-from tests.support.conversation_logs import Conversation, conversations
+from tests.support.conversation_logs import AT, Conversation, conversations
 
 Version = Literal["6", "7"]
 VERSIONS = st.sampled_from(["6", "7"])
@@ -166,3 +166,51 @@ def test_a_page_that_answers_is_left_with_no_answer_open(
         more.validate(decided_elsewhere=version == "6")
         assert "approval-responded" not in {part["state"] for part in more.calls.values()}
         assert (True, expected) == (more.ended, spoken(more, expected))
+
+
+def told_one_by_one(*told: dict[str, Any]) -> tuple[AiSdkState, list[str]]:
+    """Stream items to a page of the message u1; return the state, and the types of its chunks."""
+    state, kinds = begin(Goal("7", message_id="u1")), list[str]()
+    for number, data in enumerate(told, 1):
+        kind: Any = data.pop("is")
+        state, chunks = fold(state, Item(number, kind, AT, {"turn_id": "t1", **data}))
+        kinds += [chunk["type"] for chunk in chunks]
+    return state, kinds
+
+
+def spoke(step: int) -> dict[str, Any]:
+    """Return the item of what the model said."""
+    return {"is": "message", "role": "assistant", "message_id": f"m{step}", "step": step, "text": f"Well {step}."}
+
+
+def call(call_id: str, tool: str, status: str, **more: Any) -> dict[str, Any]:
+    """Return an item of a call."""
+    return {"is": "tool_call", "call_id": call_id, "tool": tool, "status": status, "arguments": {}, **more}
+
+
+def card(call_id: str, state: str) -> dict[str, Any]:
+    """Return an item of a call's card."""
+    shown = {"approval_id": f"a-{call_id}", "digest": "0" * 64, "revision": 1, "reason": ""}
+    return {"is": "approval", "call_id": call_id, "state": state, **shown}
+
+
+WRITTEN: dict[str, Any] = {"is": "message", "role": "user", "message_id": "u1", "text": "Do it."}
+STARTED: dict[str, Any] = {"is": "turn", "state": "started", "message_id": "u1"}
+
+
+def test_a_late_outcome_that_its_turn_did_not_hear_of_keeps_the_stream() -> None:
+    """The turn that ends begins another one for it: the page that decided hears what came of its call."""
+    made = [spoke(1), call("k1", "deploy", "proposed"), card("k1", "pending")]
+    late = [card("k1", "approved"), call("k1", "deploy", "success", kind="succeeded", data=1)]
+    ended = {"is": "turn", "state": "failed", "idle": False, "reason": "No model answered."}
+    went_on = {"is": "turn", "state": "continued", "step": 2}
+    state, _ = told_one_by_one(dict(WRITTEN), dict(STARTED), *made, went_on, *late, ended)
+    assert not state.done
+
+
+def test_a_card_of_a_job_that_is_over_keeps_no_step_from_beginning() -> None:
+    """Nobody is asked any more, although its withdrawal comes later; loaded again, the message has the same steps."""
+    made = [spoke(1), call("k1", "accomplish", "proposed"), call("k2", "deploy", "proposed", caller="k1")]
+    over = [card("k2", "pending"), call("k1", "accomplish", "error", kind="failed", error="Cancelled.")]
+    _, kinds = told_one_by_one(dict(WRITTEN), dict(STARTED), *made, *over, spoke(2))
+    assert 3 == kinds.count("start-step")
