@@ -111,7 +111,7 @@ class SlotGate:
         try:
             yield
         finally:
-            self._inside_of[tenant] -= 1
+            self._inside_of -= Counter((tenant,))
             self._leave(1)
 
     @contextmanager
@@ -164,26 +164,34 @@ class SlotGate:
             if items and all(isinstance(item, dict) and item.get("type") in _WORDS for item in items):
                 await consumer(delivery)
             elif len(items) <= 1:
-                await enter(delivery)
+                await enter(delivery, items)
             elif len(items) <= self.room() and not _awaited(items) and self._fit(items):
                 with self.reserve(len(items)):
                     await consumer(delivery)
             else:
-                singles = (replace(delivery, body=to_json([item])) for item in items)
+                singles = (enter(replace(delivery, body=to_json([item])), [item]) for item in items)
                 # All of them end before one's failure gives the envelope back: the inbox knows those that were taken.
-                ends = await asyncio.gather(*map(enter, singles), return_exceptions=True)
+                ends = await asyncio.gather(*singles, return_exceptions=True)
                 for error in filter(None, ends):
                     raise error
 
         return on_delivery
 
     async def _enter_alone(
-        self, delivery: Delivery, *, consumer: OnDelivery, bus: Bus, unfinished: Unfinished, park: Park | None
+        self,
+        delivery: Delivery,
+        items: Sequence[Any],
+        *,
+        consumer: OnDelivery,
+        bus: Bus,
+        unfinished: Unfinished,
+        park: Park | None,
     ) -> None:
-        parked = None if park is None else self._parkable(delivery)
+        """Handle an envelope of one permit, whose events are `items`, or of none that can be read."""
+        parked = None if park is None else self._parkable(delivery, items)
         tenant = parked.tenant if parked else ""
         try:
-            for awaited in _awaited(_items(delivery)):
+            for awaited in _awaited(items):
                 await self._wait_turn(awaited, unfinished)
             async with self.enter(tenant, patience_seconds=self._patience(tenant, delivery)):
                 await consumer(delivery)
@@ -213,9 +221,8 @@ class SlotGate:
         several = Counter(map(_tenant_of, items))
         return not any(each in self.parked or self._has(each) + several[each] > self.most for each in several)
 
-    def _parkable(self, delivery: Delivery) -> Parked | None:
+    def _parkable(self, delivery: Delivery, items: Sequence[Any]) -> Parked | None:
         """Return the one permit of a delivery, to be parked; None where it is none."""
-        items = _items(delivery)
         item = items[0] if len(items) == 1 else None
         if not isinstance(item, dict) or item.get("type") not in _PERMITS or not (tenant := _tenant_of(item)):
             return None

@@ -35,6 +35,7 @@ class Slots:
         #: Set when a stop begins: nothing that could wait is begun any more.
         self.draining = False
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Who runs something now; who runs nothing is not in it.
         self._tenants: Counter[str] = Counter()
         self._freed = asyncio.Event()
 
@@ -56,7 +57,7 @@ class Slots:
     @property
     def by_tenant(self) -> dict[str, int]:
         """Acts that run now, by tenant."""
-        return {tenant: number for tenant, number in self._tenants.items() if number}
+        return dict(self._tenants)
 
     async def wait_freed(self, timeout_seconds: float) -> None:
         """Return when an act ends, or the time is over."""
@@ -73,9 +74,7 @@ class Slots:
 
     def _free(self, task: asyncio.Task[None], tenant: str) -> None:
         self._tasks.discard(task)
-        self._tenants[tenant] -= 1
-        if not self._tenants[tenant]:
-            del self._tenants[tenant]
+        self._tenants -= Counter((tenant,))
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("act.bug", act=task.get_name(), exc_info=error)
@@ -128,7 +127,7 @@ class Room:
             yield
         finally:
             if turn.done() and not turn.cancelled():
-                self._inside[tenant] -= 1
+                self._inside -= Counter((tenant,))
                 self._seen[tenant] = self._monotonic()
             elif tenant in self._queues:
                 with suppress(ValueError):
