@@ -24,6 +24,7 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
+from placet.gateway.store.paging import NO_CURSOR, opaque, read_opaque
 
 router = APIRouter(prefix="/v1/history", tags=["history"], route_class=StrictRoute)
 
@@ -95,11 +96,11 @@ async def list_changes(deps: DepsOf, caller: CallerOf, query: Annotated[HistoryQ
     """List what happened in your tenant, newest first."""
     caller.need(Scope.ADMIN)
     try:
-        places = history.decode_places(query.cursor) if query.cursor is not None else None
+        places = _decoded(query.cursor) if query.cursor is not None else None
     except ValueError as error:
         raise no_cursor(str(error)) from error
     rows, following = await _page(deps, _asked(caller, query), places, query.limit)
-    return {"items": rows, "next": history.encode_places(following) if following else None}
+    return {"items": rows, "next": _encoded(following) if following else None}
 
 
 @router.get("/export", responses=described(400, 401, 403, 503))
@@ -125,6 +126,19 @@ async def show(deps: DepsOf, caller: CallerOf, row_id: PathId) -> HistoryRowOut:
         if found:
             return _out(found[0])
     raise Refused("There is no such change.", status=404, kind="not-found")
+
+
+def _encoded(places: Mapping[str, int]) -> str:
+    """Return the opaque text of where a page ended. It grants nothing: every page is looked up inside a tenant."""
+    return opaque([places.get(service, 0) for service in ORDER])
+
+
+def _decoded(text: str) -> dict[str, int]:
+    """Return where a page ended; raise ValueError for anything that `_encoded` did not make."""
+    found = read_opaque(text)
+    if not isinstance(found, list) or len(found) != len(ORDER) or not all(type(n) is int and n >= 0 for n in found):
+        raise ValueError(NO_CURSOR)
+    return {service: number for service, number in zip(ORDER, found, strict=True) if number}
 
 
 def _asked(caller: Caller, filters: Filters) -> history.Asked:

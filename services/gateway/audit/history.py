@@ -7,13 +7,11 @@ costs the same however large they are and however rare what is looked for.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
 from placet.gateway.audit import store
 from placet.runtime.sql import Connection
 
@@ -106,36 +104,14 @@ async def load_page(
 
 
 async def _stream(connection: Connection, service: str, asked: Asked, before: int, most: int) -> Stream:
-    lowest, highest = await store.ends(connection, service)
+    ends = lowest, highest = await store.ends(connection, service)
     if asked.since:
-        lowest = await store.first_since(connection, service, asked.since - SLACK)
+        lowest = await store.first_since(connection, service, asked.since - SLACK, ends)
     if asked.until and before == NEWEST:
-        before = await store.first_since(connection, service, asked.until + SLACK)
+        before = await store.first_since(connection, service, asked.until + SLACK, ends)
     before = min(before, highest + 1)
     floor = lowest if asked.call_id else max(lowest, before - LOOKED_AT)
     # One more than the page holds: then not all can be taken, and the next page goes on where this one ends.
     rows = await store.load_changes(connection, service, asked.filters, (floor, before), most + 1)
     older = floor > lowest and len(rows) <= most
     return Stream(rows, before, floor, await store.written_at(connection, service, floor) if older else None)
-
-
-def encode_places(places: Mapping[str, int]) -> str:
-    """Return the opaque text of where a page ended. It grants nothing: every page is looked up inside a tenant."""
-    text = canonical_text([places.get(service, 0) for service in store.ORDER])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def decode_places(text: str) -> dict[str, int]:
-    """Return where a page ended; raise ValueError for anything that `encode_places` did not make."""
-    padded = text + "=" * (-len(text) % 4)
-    try:
-        found = parse_strictly(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (ValueError, NotStrictJson) as error:
-        raise ValueError("not a cursor of this list") from error
-    if (
-        not isinstance(found, list)
-        or len(found) != len(store.ORDER)
-        or not all(type(n) is int and n >= 0 for n in found)
-    ):
-        raise ValueError("not a cursor of this list")
-    return {service: number for service, number in zip(store.ORDER, found, strict=True) if number}

@@ -67,10 +67,7 @@ SELECT at FROM read.history WHERE service = '{service}' AND id >= :id ORDER BY i
 -- name: first_since
 -- No index knows times; they follow the ids, so halving finds one.
 WITH RECURSIVE half AS (
-    SELECT
-        coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id LIMIT 1), 0)::bigint AS low,
-        coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id DESC LIMIT 1), -1)::bigint + 1
-            AS high
+    SELECT :lowest::bigint AS low, :highest::bigint + 1 AS high
     UNION ALL
     SELECT CASE WHEN earlier THEN middle + 1 ELSE low END, CASE WHEN earlier THEN high ELSE middle END
     FROM (

@@ -153,9 +153,14 @@ async def ends(connection: Connection, service: str) -> tuple[int, int]:
     return row["lowest"], row["highest"]
 
 
-async def first_since(connection: Connection, service: str, at: datetime) -> int:
-    """Return the id from which on a history's rows were written at or after `at`: times follow ids closely."""
-    return int((await connection.run(_of(service, "first_since"), at=at))[0]["id"])
+async def first_since(connection: Connection, service: str, at: datetime, between: tuple[int, int]) -> int:
+    """Return the id from which on a history's rows were written at or after `at`: times follow ids closely.
+
+    `between` are the history's ends.
+    """
+    lowest, highest = between
+    values = {"at": at, "lowest": lowest, "highest": highest}
+    return int((await connection.run(_of(service, "first_since"), **values))[0]["id"])
 
 
 async def written_at(connection: Connection, service: str, row_id: int) -> datetime | None:

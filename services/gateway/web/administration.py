@@ -23,7 +23,7 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
-from placet.gateway.web.sheets import Row, common, history_query, sheet_of
+from placet.gateway.web.sheets import Row, common, sheet_of
 from placet.gateway.web.words import title_of
 from placet.surfaces.texts import text
 
@@ -143,10 +143,11 @@ async def _sheet(
     asked = {each: value for each in sheet.filters if (value := given.get(each, "").strip())}
     kept = asked | ({"state": chosen} if sheet.states else {})
     rows: Sequence[Row] = []
-    following, exported = None, {}
+    following: str | None = None
+    exported: Mapping[str, str] = {}
     try:
         rows, following = await sheet.load(deps, caller, asked | ({} if chosen == "all" else {"state": chosen}), cursor)
-        exported = history_query(asked)
+        exported = sheet.query(asked)
     except ValueError:
         status, more = 400, {**more, "fault": text(caller.language, "That was not valid.")}
     values = {"fault": "", "invalid": False, "made": None} | more

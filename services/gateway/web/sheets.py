@@ -63,6 +63,8 @@ class Sheet:
     filters: Mapping[str, Literal["text", "date"]] = field(default_factory=dict)
     #: Where all that fits is had as a file; formats are CSV and JSON lines.
     export: str = ""
+    #: What is asked, as the API of its export takes it; raises ValueError for what that refuses.
+    query: Callable[[Asked], Mapping[str, str]] = dict
     acts: tuple[Act, ...] = ()
     #: Shows one row with all there is to know; None: the row is all.
     show: Callable[[Deps, Caller, str], Awaitable[Row]] | None = None
@@ -115,7 +117,7 @@ async def _calls(deps: Deps, caller: Caller, asked: Asked, after: str | None) ->
     return [*unknown, *(row for row in found[0] if row["id"] not in known)], found[1]
 
 
-def history_query(asked: Asked) -> dict[str, str]:
+def _history_query(asked: Asked) -> dict[str, str]:
     """Return what is asked of the history as its API takes it: whole days, in UTC, the last one with its evening.
 
     Raises ValueError for what is no day.
@@ -128,7 +130,7 @@ def history_query(asked: Asked) -> dict[str, str]:
 
 
 async def _history(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
-    query = history.HistoryQuery.model_validate({**history_query(asked), "limit": PAGE, "cursor": after})
+    query = history.HistoryQuery.model_validate({**_history_query(asked), "limit": PAGE, "cursor": after})
     return _dumped(await history.list_changes(deps, caller, query))
 
 
@@ -272,6 +274,7 @@ SHEETS: Mapping[str, Sheet] = {
                 "until": "date",
             },
             export="/v1/history/export",
+            query=_history_query,
             show=_shown(history.show),
         ),
         Sheet(
