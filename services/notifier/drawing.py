@@ -21,11 +21,11 @@ from placet.contracts.messages import (
 )
 from placet.contracts.messages.approvals import ProgressKind
 from placet.domain.card_text import visible
-from placet.domain.grants import same_again
+from placet.domain.grants import offered_again
 from placet.domain.risk import acts, why_alone
 from placet.notifier.cards import Card, PlanLine, VoteShown
 from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
-from placet.surfaces.plan import Plan, entries_of, is_commit, line_of, outcome_of
+from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
 from placet.surfaces.texts import text
 
 #: Longest text of an error, in characters.
@@ -115,7 +115,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
 
 def _again(rule: ApprovalRule, tool: str) -> dict[str, Any]:
     """Return the fields of a card that tell the narrowest grant; nobody types a reason with its button."""
-    if rule.grants is None or same_again(rule) is None or is_commit(tool) or rule.reason_required == "always":
+    if rule.grants is None or offered_again(rule, tool) is None or rule.reason_required == "always":
         return {}
     return {"again_uses": rule.grants.uses, "again_bounds": rule.grants.bounds}
 

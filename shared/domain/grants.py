@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
 from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms, GrantWish
+from placet.contracts.messages.stage import COMMIT_TOOL
 
 #: From narrow to wide.
 SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
@@ -47,3 +48,8 @@ def same_again(rule: ApprovalRule) -> GrantWish | None:
     if rule.grants is None or rule.approvals > 1 or rule.alternatives:
         return None
     return GrantWish(expires_after_seconds=min(AGAIN_SECONDS, rule.grants.expires_after_seconds))
+
+
+def offered_again(rule: ApprovalRule, tool: str) -> GrantWish | None:
+    """Return the narrowest grant that is offered with the approval of a call; never with that of a commit."""
+    return None if tool == COMMIT_TOOL else same_again(rule)

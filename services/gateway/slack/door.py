@@ -25,7 +25,7 @@ from placet.contracts.messages import ApprovalRule, GrantWish
 from placet.contracts.messages.approvals import Verb
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.directory import Directory
-from placet.domain.grants import same_again
+from placet.domain.grants import offered_again
 from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.identity.auth import Caller
 from placet.gateway.slack import edit_form, modals
@@ -125,7 +125,7 @@ class SlackDoor:
     async def _approve_again(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
         row = await self._waiting(caller, click.subject)
-        grant = None if is_commit(row["tool"]) else same_again(ApprovalRule.model_validate(row["approval_rule"]))
+        grant = offered_again(ApprovalRule.model_validate(row["approval_rule"]), row["tool"])
         if grant is None:
             title = "The rule does not let anybody allow such calls from now on."
             raise Refused(title, status=400, kind="invalid-decision")

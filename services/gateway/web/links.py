@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalRule, GrantWish
 from placet.contracts.messages.approvals import REASON_MAX
-from placet.domain.grants import same_again
+from placet.domain.grants import offered_again
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import approval_out
 from placet.gateway.approvals.links import Link, Seal, Standing, Use, code_of, link_is_enough, standing, token_hash
@@ -40,7 +40,7 @@ from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
 from placet.surfaces.card import names_in, needed
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
-from placet.surfaces.plan import Plan, is_commit
+from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of, text
 
 log = structlog.get_logger(__name__)
@@ -117,9 +117,9 @@ class _Opened:
     @property
     def again(self) -> GrantWish | None:
         """The narrowest grant that is offered with an approval; None where there is none."""
-        if self.approval is None or is_commit(self.approval["tool"]):
+        if self.approval is None:
             return None
-        return same_again(ApprovalRule.model_validate(self.approval["approval_rule"]))
+        return offered_again(ApprovalRule.model_validate(self.approval["approval_rule"]), self.approval["tool"])
 
     @property
     def vote(self) -> Use | None:

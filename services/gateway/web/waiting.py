@@ -10,7 +10,7 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
-from placet.domain.grants import same_again
+from placet.domain.grants import offered_again
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.approvals.mine import decidable
@@ -60,7 +60,7 @@ class Waiting:
     @property
     def again(self) -> bool:
         """Whether the narrowest grant is offered with its approval."""
-        return not is_commit(self.approval.tool) and same_again(self.rule) is not None
+        return offered_again(self.rule, self.approval.tool) is not None
 
     @property
     def hidden(self) -> bool:

@@ -301,12 +301,7 @@ def _buttons(card: Card, *, blind: bool = False) -> Block | None:
 def _confirmation(card: Card) -> Block | None:
     if card.risk != "high":
         return None
-    return kit.confirm(
-        text(card.locale, "This is risky"),
-        kit.cut(card.summary, 290),
-        text(card.locale, "Approve"),
-        text(card.locale, "Back"),
-    )
+    return _question(card, text(card.locale, "This is risky"), card.summary)
 
 
 def _covers(card: Card) -> Block:
@@ -316,10 +311,9 @@ def _covers(card: Card) -> Block:
     said = plural(card.locale, one, many, card.again_uses)
     if card.again_bounds:
         said += " " + text(card.locale, "May vary within the rule: {names}.", names=", ".join(card.again_bounds))
-    words = f"{said} {card.summary}"
-    return kit.confirm(
-        text(card.locale, "Approve, and the same again for an hour"),
-        kit.cut(words, 290),
-        text(card.locale, "Approve"),
-        text(card.locale, "Back"),
-    )
+    return _question(card, text(card.locale, "Approve, and the same again for an hour"), f"{said} {card.summary}")
+
+
+def _question(card: Card, title: str, words: str) -> Block:
+    """Return the question that is asked before an approval counts."""
+    return kit.confirm(title, kit.cut(words, 290), text(card.locale, "Approve"), text(card.locale, "Back"))
