@@ -35,6 +35,8 @@ class Screen:
     #: Our message, and the turn that answers it, as soon as it has begun.
     message: str
     turn: str = ""
+    #: The turn and step whose text comes next.
+    step: tuple[str, int] = ("", 0)
     #: Number of the last item that was shown.
     seq: int = 0
     #: The text that is being written, as far as it is shown, and the lines that wait for its end.
@@ -62,25 +64,32 @@ def _item(screen: Screen, data: dict[str, Any]) -> tuple[Screen, str]:
     match data["type"]:
         case "message" if item["role"] == "assistant":
             return _said(screen, item)
-        case "turn" if item["state"] == "started":
-            turn = item["turn_id"] if item["message_id"] == screen.message else screen.turn
-            return _line(replace(screen, turn=turn), "the agent thinks")
-        case "turn" if item["state"] == "paused":
-            return _line(screen, "people are asked")
-        case "turn" if item["state"] != "continued":
-            return _ended(screen, item)
+        case "turn":
+            return _moved(screen, item)
         case "approval" | "tool_call":
             return _line(screen, f"{item.get('tool', 'approval')}: {item.get('state') or item.get('status')}")
     return screen, ""
 
 
+def _moved(screen: Screen, item: dict[str, Any]) -> tuple[Screen, str]:
+    match item["state"]:
+        case "started":
+            turn = item["turn_id"] if item["message_id"] == screen.message else screen.turn
+            return _line(replace(screen, turn=turn, step=(item["turn_id"], 1)), "the agent thinks")
+        case "continued":
+            return replace(screen, step=(item["turn_id"], item["step"])), ""
+        case "paused":
+            return _line(screen, "people are asked")
+    return _ended(screen, item)
+
+
 def _piece(screen: Screen, delta: dict[str, Any]) -> tuple[Screen, str]:
     """Show a piece of text where it joins on; whatever is missing comes with the whole message."""
     message_id, text = delta["message_id"], delta["text"]
-    passed = delta["while_waiting"] or message_id in screen.whole or screen.writing not in {"", message_id}
+    passed = delta["while_waiting"] or message_id in screen.whole or (delta["turn_id"], delta["step"]) != screen.step
     if passed or not screen.turn:
         return screen, ""
-    if delta["reset"] and screen.text:
+    if delta["reset"] and screen.text and not screen.text.startswith(text):
         return replace(screen, text=text), f"\n(begins again) {text}"
     if delta["offset"] != len(screen.text):
         return screen, ""
@@ -92,7 +101,8 @@ def _said(screen: Screen, item: dict[str, Any]) -> tuple[Screen, str]:
     text = "" if item.get("while_waiting") else item["text"]
     goes_on = screen.writing == item["message_id"] and text.startswith(screen.text)
     words = text[len(screen.text) :] + "\n" if goes_on else ("\n" if screen.writing else "") + (text and text + "\n")
-    after = replace(screen, writing="", text="", later=(), whole=screen.whole | {item["message_id"]})
+    step = screen.step if item.get("while_waiting") else (item["turn_id"], item["step"] + 1)
+    after = replace(screen, step=step, writing="", text="", later=(), whole=screen.whole | {item["message_id"]})
     return after, words + "".join(screen.later)
 
 

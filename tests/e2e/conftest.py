@@ -65,7 +65,7 @@ class Stage:
 
     def model_log(self) -> dict[str, Any]:
         """Return what the model server saw: requests, and how many transcripts it refused."""
-        log: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.model_port}/_log").json()
+        log: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.model_port}/_log", timeout=60).json()
         return log
 
 

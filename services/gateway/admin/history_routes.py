@@ -30,6 +30,8 @@ router = APIRouter(prefix="/v1/history", tags=["history"], route_class=StrictRou
 
 #: Rows of an export that are read at once.
 AT_ONCE = 1_000
+#: Format of an export -> its media type.
+MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -103,15 +105,24 @@ async def list_changes(deps: DepsOf, caller: CallerOf, query: Annotated[HistoryQ
     return {"items": rows, "next": _encoded(following) if following else None}
 
 
-@router.get("/export", responses=described(400, 401, 403, 503))
+@router.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "The file.",
+            "content": {media: {"schema": {"type": "string"}} for media in MEDIA.values()},
+        },
+        **described(400, 401, 403, 503),
+    },
+)
 async def export(deps: DepsOf, caller: CallerOf, query: Annotated[ExportQuery, Query()]) -> StreamingResponse:
     """Return every such change as a file, newest first. `placet audit export` has the signed chain."""
     caller.need(Scope.ADMIN)
-    write, media = (
-        (_as_csv, "text/csv; charset=utf-8") if query.format == "csv" else (_as_lines, "application/x-ndjson")
-    )
+    write = _as_csv if query.format == "csv" else _as_lines
     told = {"content-disposition": f'attachment; filename="history.{query.format}"'}
-    return StreamingResponse(write(_each_page(deps, _asked(caller, query))), media_type=media, headers=told)
+    rows = write(_each_page(deps, _asked(caller, query)))
+    return StreamingResponse(rows, media_type=MEDIA[query.format], headers=told)
 
 
 @router.get("/{row_id}", responses=described(401, 403, 404, 503))

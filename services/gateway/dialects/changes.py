@@ -48,6 +48,28 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn as far as it is known."""
+
+    turn_id: str
+    #: The reply to which its next step belongs.
+    reply_id: str
+    #: `running`, `paused`, or how it ended.
+    state: str = "running"
+    #: The newest step whose message is stored; 0 for none.
+    step: int = 0
+    #: The step that the model is asked for now; 0: for none.
+    asked: int = 0
+    #: Calls of the newest step that have no result.
+    open: frozenset[str] = frozenset()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.state not in {"running", "paused"}
+
+
+@dataclass(frozen=True, slots=True)
 class UserSpoke:
     """A user wrote a message."""
 

@@ -13,33 +13,11 @@ from typing import Any, Protocol, Self, TypeVar
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects import changes, staged
-from placet.gateway.dialects.changes import Call, Change, Data
+from placet.gateway.dialects.changes import Call, Change, Data, Turn
 
 Entry = Item | Delta
 #: Deltas that are kept because nobody knows yet whose they are; the oldest go, and their text comes with its message.
 EARLY_MAX = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn as far as it is known."""
-
-    turn_id: str
-    #: The reply to which its next step belongs.
-    reply_id: str
-    #: `running`, `paused`, or how it ended.
-    state: str = "running"
-    #: The newest step whose message is stored; 0 for none.
-    step: int = 0
-    #: The step that the model is asked for now; 0: for none.
-    asked: int = 0
-    #: Calls of the newest step that have no result.
-    open: frozenset[str] = frozenset()
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return self.state not in {"running", "paused"}
 
 
 @dataclass(frozen=True, slots=True)
