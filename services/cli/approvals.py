@@ -280,6 +280,7 @@ def show_call(approval: dict[str, Any]) -> None:
     facts = {"tool": approval["tool"], "rule": approval["rule"], "reason": approval["reason"]}
     facts |= {"for": approval["requester"], "agent": approval["agent"], "expires": approval["expires_at"]}
     show_fields(facts)
+    _show_stopped(approval)
     if approval["tool"] == COMMIT_TOOL and _show_staged(approval):
         out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
         return
@@ -306,6 +307,15 @@ def show_call(approval: dict[str, Any]) -> None:
     if not isinstance(value, dict):
         out.print(f"  {visible(approval['call']['arguments_text'] or 'not to be seen')}")
     out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
+
+
+def _show_stopped(approval: dict[str, Any]) -> None:
+    """Say that nobody may approve it, and why, where an administrator has stopped such calls."""
+    if approval["state"] != "pending" or approval["stopped"] is None:
+        return
+    out.print("\n! an administrator has stopped such calls: none is approved until that is lifted", style="bold")
+    if approval["stopped"]:
+        out.print(f"  {visible(approval['stopped'])}", markup=False)
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

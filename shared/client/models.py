@@ -69,6 +69,8 @@ class Approval(Open):
     expires_at: datetime
     decided_by: str | None = None
     decision_reason: str | None = None
+    #: Why an administrator has stopped such calls; None where nobody has. Nobody approves it until that is lifted.
+    stopped: str | None = None
 
 
 class StagedChange(Open):

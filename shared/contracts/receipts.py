@@ -269,8 +269,10 @@ class _Check:
         if not rows:
             raise ValueError("nothing sealed says that an executor took it")
         self.expect("execution", "its state", said["state"], rows[-1].sealed["to_state"])
-        for name in ("permit_id", "pool"):
-            self.opened("execution", rows[0], name, said[name])
+        # A call that was staged runs under a permit of its own, with the commit.
+        permitted = [row for row in rows if row.sealed["event"] == "released"] or rows
+        self.opened("execution", permitted[0], "permit_id", said["permit_id"])
+        self.opened("execution", rows[0], "pool", said["pool"])
         counting = [row for row in rows if row.said and not row.said["detail"].get("late")]
         for row in [row for row in counting if row.said["detail"].get("fence")][-1:]:
             self.opened("execution", row, "fence", said["attempt"])

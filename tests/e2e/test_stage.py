@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+from unittest.mock import ANY
 
 import httpx
 import psycopg
@@ -24,6 +25,7 @@ from placet.contracts.canonical import canonical_text, tree_digest
 from placet.gateway.web.render import set_up_was_run
 from tests.conftest import migrate
 from tests.e2e.test_embedded import Embedded
+from tests.e2e.test_receipts import PARTS, receipt_of, verified
 from tests.support.http import http_client
 from tests.support.model_script import Answer, Call, Rule, Script, scripted_model
 from tests.support.orphans import end_with_parent
@@ -101,6 +103,11 @@ SCRIPT = Script(
 class Footing(Protocol):
     """A Placet that a test can cut the power of."""
 
+    @property
+    def keys(self) -> Path:
+        """Where its public keys are."""
+        ...
+
     def operator(self) -> Caller:
         """Return a person who may decide."""
         ...
@@ -168,6 +175,11 @@ class OnRabbitMQ:
 
     system: System
 
+    @property
+    def keys(self) -> Path:
+        """Where its public keys are."""
+        return self.system.folder / "keys"
+
     def operator(self) -> Caller:
         """Return a person who may decide."""
         return Caller(self.system.url, self.system.key("decide", person="grace"))
@@ -196,6 +208,11 @@ class InOneProcess:
     """`placet up`."""
 
     embedded: Embedded
+
+    @property
+    def keys(self) -> Path:
+        """Where its public keys are."""
+        return self.embedded.data / "keys"
 
     def operator(self) -> Caller:
         """Return the administrator."""
@@ -335,6 +352,22 @@ async def test_a_plan_is_decided_once_and_done_in_order(footing: Footing, place:
     assert {"monday.txt": "Notes on monday.\n", "tuesday.txt": "Notes on tuesday.\n"} == place.written()
     assert ["blue"] == place.booked(visitor.conversation)
     assert {"monday.txt": "committed", "tuesday.txt": "committed", "blue": "succeeded"} == outcomes(visitor)
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_whatever_was_staged_has_a_receipt(footing: Footing, tmp_path: Path, decision: str) -> None:
+    """The commit, the changes and the call that ran with it, or did not: each receipt holds by itself."""
+    async with planned(footing) as (visitor, card):
+        assert (await footing.operator().decide(card, decision)).status_code == 200
+        await visitor.see_answer()
+    names = {item["data"]["call_id"]: item["data"]["tool"] for item in visitor.items if item["type"] == "tool_call"}
+    receipts = {call_id: await receipt_of(footing.operator(), call_id) for call_id in names}
+    found = [verified(each, footing.keys, tmp_path) for each in receipts.values()]
+    (commit,) = [each for call_id, each in receipts.items() if names[call_id] == "commit_changes"]
+    (booking,) = [each for call_id, each in receipts.items() if names[call_id] == "book_room"]
+    assert [(0, PARTS)] * 4 == found
+    assert decision == "deny" or (booking["permit"], booking["execution"]["state"]) == (ANY, "succeeded")
+    assert commit["result"]["kind"] == ("succeeded" if decision == "approve" else "denied")
 
 
 async def test_a_denied_plan_is_thrown_away(footing: Footing, place: Place) -> None:

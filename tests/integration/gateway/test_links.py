@@ -92,6 +92,26 @@ async def test_a_link_approves_and_allows_the_same_for_an_hour(house: House) -> 
     assert "This approval is closed." in after
 
 
+async def test_a_link_says_that_such_calls_are_stopped(house: House) -> None:
+    """The page says why and offers no Approve; whoever sends one gets the reason, and a denial counts."""
+    row, why = waiting(house), "Refunds go twice."
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client(house.key("admin")) as admin, house.client() as browser:
+        (await admin.post("/v1/stops", json={"tool": row["tool"], "reason": why})).raise_for_status()
+        shown = await browser.get(path)
+        refused = await choose(browser, path, decision="approve")
+        denied = await choose(browser, path, decision="deny")
+    assert [True, True, False] == [
+        text in shown.text for text in (why, 'value="approve" required disabled', 'value="deny" required disabled')
+    ]
+    assert (409, True, 303, ["deny"]) == (
+        refused.status_code,
+        why in refused.text,
+        denied.status_code,
+        [claims.verb for claims in house.approvers.claims],
+    )
+
+
 async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:
     """It looks, follows every address and sends what it finds, ten times; then the person decides."""
     path = f"/l/{a_link(house.url, waiting(house))}"
