@@ -27,7 +27,8 @@ from placet.runtime.slots import Slots
 log = structlog.get_logger(__name__)
 
 #: How long a row is lent to an executor that may have died, and how long it stays where it could not be handled yet.
-LENT, AGAIN = timedelta(seconds=60), timedelta(seconds=1)
+#: To handle one is to claim a call, not to run it; one that is lent twice is known by the call's own row.
+LENT, AGAIN = timedelta(seconds=15), timedelta(seconds=1)
 #: How long one look waits for a slot before it looks again, in seconds.
 SLOT_SECONDS = 0.5
 

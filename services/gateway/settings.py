@@ -71,6 +71,11 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         default=False,
         description="Whether insights name the people who decided; otherwise they are person 1, person 2 and so on.",
     )
+    gateway_rulebook_agent: str = Field(
+        default="",
+        description="Agent of the tenant `default` that proposes changes of the rulebook's file, with the tool "
+        "`edit_file` on the folder in which the file is; empty: pages show a change, and people copy it.",
+    )
     gateway_session_seconds: int = Field(
         default=12 * 3600, ge=60, description="How long a browser stays signed in at most, in seconds."
     )

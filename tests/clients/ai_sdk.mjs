@@ -80,6 +80,16 @@ const commands = {
     resuming = chat.sendMessage({ text });
     await commands.words();
   },
+  // Asked again, and looked at as soon as the server has taken that.
+  async beginAgain() {
+    const before = requests.length;
+    resuming = chat.regenerate();
+    await within(
+      (async () => {
+        while (requests.length === before) await new Promise((resolve) => setTimeout(resolve, 10));
+      })(),
+    );
+  },
   async words() {
     const spoken = () => chat.lastMessage?.role === "assistant" && chat.lastMessage.parts.some((part) => part.text);
     await within(

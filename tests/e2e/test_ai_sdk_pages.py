@@ -280,9 +280,9 @@ async def test_asking_again_while_the_model_answers_shows_that_answer(
     async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
         await first.do("begin", text=f"speak {gate}")
         await second.do("reload")
-        asking = asyncio.create_task(second.do("regenerate"))
+        await second.do("beginAgain")
         await open_gate(stage, gate)
-        again = await asking
+        again = await second.do("settle")
         stored = await shopper.get(f"/v1/conversations/{chat_id}")
     assert (WELL, ["Slow and steady."]) == (well(again), texts(again))
     assert ["user", "assistant"] == [message["role"] for message in stored["messages"]]

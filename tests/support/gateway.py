@@ -453,8 +453,9 @@ class Policy:
 
     bus: InProcessBus
     silent: bool = False
-    #: What it finds wrong with everything.
+    #: What it finds wrong with everything, and with the first rulebook that it is asked about.
     problems: list[dict[str, Any]] = field(default_factory=list)
+    problems_first: list[dict[str, Any]] = field(default_factory=list)
     asked: list[TryRulebook] = field(default_factory=list)
 
     async def __call__(self, delivery: Delivery) -> None:
@@ -465,7 +466,8 @@ class Policy:
             self.asked.append(asked)
             if not self.silent:
                 place = asked.model_dump(include={"tenant", "trial_id", "answer_to"})
-                answer = RulebookTried(**place, report=REPORTS[asked.kind].as_json(), problems=self.problems)
+                problems = self.problems_first if len(self.asked) == 1 and self.problems_first else self.problems
+                answer = RulebookTried(**place, report=REPORTS[asked.kind].as_json(), problems=problems)
                 body = an_envelope(an_event(answer))
                 await self.bus.publish(destination_of(answer), body, message_id="answer", mandatory=False)
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
+from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
 from placet.domain.yaml_source import RulebookInvalid
+from placet.gateway.conversations.service import Plan, Writing
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import (
     BOUNDS,
     AlwaysApproved,
+    Held,
     PersonNumbers,
     RuleNumbers,
     always_approved,
@@ -68,6 +74,24 @@ class InsightsOut(BaseModel):
     always_approved: list[AlwaysApproved]
 
 
+class ProposalIn(BaseModel):
+    """Which suggested rule change is proposed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rule: Annotated[str, Field(min_length=1, max_length=128, description="The rule that held the calls.")]
+    tool: Annotated[str, Field(min_length=1, max_length=128)]
+    id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")] | None = Field(
+        default=None, description="Of the proposal; the same id again is the same proposal."
+    )
+
+
+class ProposalOut(BaseModel):
+    """A proposed change: the agent for changes of the rulebook has it, and people are asked."""
+
+    conversation_id: str = Field(description="Where the change is asked about and its end is told.")
+
+
 class SuggestionOut(BaseModel):
     """A rule change that would let through what people always approved, replayed over the past. Nothing is changed."""
 
@@ -109,18 +133,7 @@ async def insights(deps: DepsOf, caller: CallerOf, days: Days = 7) -> Any:
 @router.get("/suggestion", response_model=SuggestionOut, responses=described(400, 401, 403, 404, 409, 429, 503, 504))
 async def suggestion(deps: DepsOf, caller: CallerOf, rule: Named, tool: Named) -> Any:
     """Suggest a rule for calls that were held and always approved unedited, and replay the last 30 days with it."""
-    caller.need(Scope.ADMIN)
-    caller.need_house()
-    since = datetime.now(UTC) - timedelta(seconds=REPLAY_SECONDS)
-    async with reading(deps.runtime.database) as connection:
-        held = await load_held(connection, caller.tenant, since, HELD_MAX)
-    approved = next((each.approved for each in always_approved(held) if (each.rule, each.tool) == (rule, tool)), None)
-    if approved is None:
-        raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
-    made = await _suggested(deps, rule, tool, approved)
-    report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
-    if report is None:
-        raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
+    held, made, report = await _tried(deps, caller, rule, tool)
     passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
     before = {each["before"]["rule"] for each in passed}
     ends = [each for each in held if each.tool == tool and each.rule in before]
@@ -134,10 +147,52 @@ async def suggestion(deps: DepsOf, caller: CallerOf, rule: Named, tool: Named) -
     )
 
 
-async def _suggested(deps: Deps, rule: str, tool: str, approved: int) -> Suggestion:
+@router.post("/suggestion", status_code=202, responses=described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504))
+async def propose(deps: DepsOf, caller: CallerOf, body: ProposalIn) -> ProposalOut:
+    """Have a suggested rule change approved and made: the agent for changes proposes it as a call like any other."""
+    _, made, _ = await _tried(deps, caller, body.rule, body.tool)
+    agent, name = deps.settings.gateway_rulebook_agent, deps.settings.rulebook.name
+    if not agent:
+        detail = "PLACET_GATEWAY_RULEBOOK_AGENT names the agent that proposes changes of the rulebook."
+        raise Refused("Nobody proposes changes of the rulebook.", status=409, kind="no-rulebook-agent", detail=detail)
+    edit = canonical_text({"path": name, "old": made.old, "new": made.new})
+    text = f"Let the rule {made.rule} in {name} allow what {body.rule} held.\n\n{edit}"
+    # Whoever administers the house may ask this one agent, whatever else they may write.
+    asking = replace(caller, scopes=caller.scopes | {Scope.CHAT})
+    proposal_id = f"rulebook-{body.id or new_id()}"
+    writing = Writing(text, message_id=proposal_id)
+    posted = await deps.posts.post_or_open(asking, own_id(caller.tenant, proposal_id), writing, Plan(agent))
+    return ProposalOut(conversation_id=posted.conversation_id)
+
+
+async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> tuple[list[Held], Suggestion, dict[str, Any]]:
+    """Return what was held lately, the change, and what policy says of it; raise Refused (403, 404, 409, 429, 504)."""
+    caller.need(Scope.ADMIN)
+    caller.need_house()
+    since = datetime.now(UTC) - timedelta(seconds=REPLAY_SECONDS)
+    async with reading(deps.runtime.database) as connection:
+        held = await load_held(connection, caller.tenant, since, HELD_MAX)
+    approved = next((each.approved for each in always_approved(held) if (each.rule, each.tool) == (rule, tool)), None)
+    if approved is None:
+        raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
+    made = await _suggested(deps, rule, tool, approved)
+    try:
+        report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
+    except Refused as refusal:
+        if refusal.kind != "rulebook-invalid":
+            raise
+        # The old rule would never be reached: the new one takes its place.
+        made = await _suggested(deps, rule, tool, approved, in_place=True)
+        report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
+    if report is None:
+        raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
+    return held, made, report
+
+
+async def _suggested(deps: Deps, rule: str, tool: str, approved: int, *, in_place: bool = False) -> Suggestion:
     try:
         text = await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
-        made = suggest(text, rule, tool, approved)
+        made = suggest(text, rule, tool, approved, in_place=in_place)
     except (OSError, UnicodeDecodeError, RulebookInvalid) as error:
         raise Refused("The rulebook's file cannot be read here.", status=409, kind="no-rulebook") from error
     except NotSuggested as reason:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
@@ -11,6 +12,8 @@ from placet.domain.yaml_source import parse_yaml
 
 NAME_MAX = 64
 _TAKEN_MAX = 100
+#: Lines at most that tell the place of a change from every other one.
+_PLACE_MAX = 100
 
 
 class NotSuggested(Exception):
@@ -26,13 +29,17 @@ class Suggestion:
     rulebook: str
     #: Against the old one, as unified text.
     diff: str
+    #: The same as one replacement: a text that the old one has once, and what takes its place.
+    old: str
+    new: str
 
 
-def suggest(rulebook: str, rule: str, tool: str, approved: int) -> Suggestion:
+def suggest(rulebook: str, rule: str, tool: str, approved: int, *, in_place: bool = False) -> Suggestion:
     """Return a rulebook with a rule above `rule` that allows its calls of `tool` and no other call.
 
-    The new rule copies what `rule` matches and its condition. Raises NotSuggested where `rule` is not in the file, and
-    RulebookInvalid where the file is no YAML.
+    Where `in_place`, it takes the place of `rule`, which would never be reached. The new rule copies what `rule`
+    matches and its condition. Raises NotSuggested where `rule` is not in the file, and RulebookInvalid where the file
+    is no YAML.
     """
     source = parse_yaml("rulebook", rulebook.encode())
     rules = source.data.get("rules")
@@ -60,9 +67,34 @@ def suggest(rulebook: str, rule: str, tool: str, approved: int) -> Suggestion:
     written = [f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in new.items()]
     indent = " " * dash
     added = [f"{indent}{'- ' if number == 0 else '  '}{line}" for number, line in enumerate(written)]
-    changed = [*lines[:at], *added, *lines[at:]]
+    end = _end(lines, at, dash) if in_place else at
+    old = _place(lines, at, max(end, at + 1))
+    changed = [*lines[:at], *added, *lines[end:]]
     diff = "".join(unified_diff(lines, changed, "rulebook", "rulebook", n=2))
-    return Suggestion(str(new["name"]), "".join(changed), diff)
+    return Suggestion(
+        str(new["name"]), "".join(changed), diff, old, "".join(added) + old[len("".join(lines[at:end])) :]
+    )
+
+
+def _end(lines: Sequence[str], at: int, dash: int) -> int:
+    """Return the line behind a rule that begins at `at`: what is no comment and stands deeper than its dash is its."""
+    end = at + 1
+    for number in range(at + 1, len(lines)):
+        said = lines[number].strip()
+        if said and not said.startswith("#"):
+            if len(lines[number]) - len(lines[number].lstrip()) <= dash:
+                break
+            end = number + 1
+    return end
+
+
+def _place(lines: Sequence[str], at: int, end: int) -> str:
+    """Return the lines from `at` to `end`, with as many more as make a text that stands once in the file."""
+    text = "".join(lines)
+    for last in range(end, min(len(lines), end + _PLACE_MAX) + 1):
+        if text.count(found := "".join(lines[at:last])) == 1:
+            return found
+    raise NotSuggested("The file's rules are not to be told apart.")
 
 
 def _name(rule: str, tool: str, taken: set[str]) -> str:

@@ -7,14 +7,17 @@ from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
+from pydantic import ValidationError
 
 from placet.contracts.errors import Refused
+from placet.contracts.ids import new_id
+from placet.gateway.approvals.decisions import in_words
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
-from placet.gateway.insights.routes import Days, Named, insights, suggestion
+from placet.gateway.insights.routes import Days, Named, ProposalIn, insights, propose, suggestion
 from placet.gateway.web.plots import HEIGHT, WIDTH, bars, line, shares
-from placet.gateway.web.render import PageRoute, SignedIn, render
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.sheets import common
 from placet.gateway.web.words import title_of
 
@@ -55,16 +58,38 @@ async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
 @router.get("/suggestion")
 async def show_suggestion(deps: DepsOf, caller: SignedIn, rule: Named, tool: Named) -> HTMLResponse:
     """Show a rule that would let through what people always approved, and what it would have let through."""
-    caller.need(Scope.ADMIN)
-    fault, found = "", None
+    return await _suggestion(deps, caller, rule, tool)
+
+
+@router.post("/suggestion")
+async def propose_suggestion(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLResponse:
+    """Propose it: from here on it is a call that waits for people."""
+    rule, tool = field(form, "rule"), field(form, "tool")
     try:
-        found = await suggestion(deps, caller, rule, tool)
+        wanted = ProposalIn(rule=rule, tool=tool, id=field(form, "id") or None)
+        proposed = await propose(deps, caller, wanted)
+    except ValidationError as error:
+        raise Refused("This form is not one of ours.", status=400, kind="bad-request") from error
     except Refused as refusal:
-        if refusal.status == HTTPStatus.FORBIDDEN:
-            raise
-        fault = title_of(refusal, caller.language)
-    values: dict[str, Any] = {"rule": rule, "tool": tool, "found": found, "fault": fault}
-    return render("suggestion.html", language=caller.language, **common(caller, "insights"), **values)
+        return await _suggestion(deps, caller, rule, tool, in_words(refusal, caller.language), refusal.status)
+    return await _suggestion(deps, caller, rule, tool, proposed=proposed.conversation_id)
+
+
+async def _suggestion(
+    deps: DepsOf, caller: SignedIn, rule: str, tool: str, fault: str = "", status: int = 200, proposed: str = ""
+) -> HTMLResponse:
+    caller.need(Scope.ADMIN)
+    found = None
+    if not fault and not proposed:
+        try:
+            found = await suggestion(deps, caller, rule, tool)
+        except Refused as refusal:
+            if refusal.status == HTTPStatus.FORBIDDEN:
+                raise
+            fault = title_of(refusal, caller.language)
+    values: dict[str, Any] = {"rule": rule, "tool": tool, "found": found, "fault": fault, "proposed": proposed}
+    values |= {"proposes": bool(deps.settings.gateway_rulebook_agent), "proposal_id": new_id()}
+    return render("suggestion.html", status, language=caller.language, **common(caller, "insights"), **values)
 
 
 def _ends(rule: RuleNumbers) -> list[int]:

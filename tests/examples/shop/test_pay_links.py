@@ -226,22 +226,24 @@ class TestImpatientShop:
 
     @pytest.fixture
     def shop_settings(self, provider: PaymentServer) -> dict[str, Any]:
-        """Give up after a twentieth of a second."""
-        return {"payment_url": provider.url, "payment_timeout_seconds": 0.05}
+        """Give up after half a second."""
+        return {"payment_url": provider.url, "payment_timeout_seconds": 0.5}
 
     async def test_provider_that_does_not_answer_leaves_the_outcome_unknown(
         self, call: Call, shop: ShopResources, provider: PaymentServer, faults: Faults
     ) -> None:
         """The link may exist, and here it does; nobody gets it until a repeat has recorded it."""
-        answer = asyncio.Event()
+        stored, answer = asyncio.Event(), asyncio.Event()
 
         async def hold() -> None:
+            stored.set()
             await answer.wait()
 
         faults.after_store = hold
         context = call()
         with pytest.raises(ToolOutcomeUnknown, match="did not answer"):
             await create_pay_link(context, **ORDER)
+        await asyncio.wait_for(stored.wait(), 30)
         answer.set()
 
         assert 1 == len(_made(provider, context))

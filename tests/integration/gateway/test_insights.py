@@ -95,6 +95,56 @@ async def test_a_rule_change_is_replayed_and_not_made(house: House, tmp_path: Pa
     assert RULEBOOK == (tmp_path / "rulebook.yaml").read_text()
 
 
+async def test_a_change_is_proposed_only_where_an_agent_for_it_is_named(house: House) -> None:
+    """Elsewhere it is a 409, and no page offers it; only the house's administrators propose anything."""
+    for number in range(20):
+        asked(house, number)
+    body, path = {"rule": "payments", "tool": "pay"}, "/v1/insights/suggestion"
+    async with (
+        house.client(house.key("admin", tenant=HOUSE_TENANT)) as admin,
+        house.client(house.key("admin", tenant="acme")) as other,
+    ):
+        answers = [await client.post(path, json=body) for client in (admin, other)]
+        nothing = await admin.post(path, json=body | {"tool": "refund"})
+    assert [409, 403, 404] == [each.status_code for each in (*answers, nothing)]
+    assert "urn:placet:problem:no-rulebook-agent" == answers[0].json()["type"]
+
+
+async def test_a_change_is_proposed_once_for_each_form(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """The page's button posts the edit to the agent and says where it waits; the same id again is the same message."""
+    path = tmp_path / "rulebook.yaml"
+    path.write_text(RULEBOOK)
+    options = {"rulebook": path, "gateway_rulebook_agent": "default"}
+    async with open_house(gateway_database_url, tmp_path, **options) as house:
+        for number in range(20):
+            asked(house, number)
+        body = {"rule": "payments", "tool": "pay", "id": "once"}
+        async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as admin:
+            first, second = [await admin.post("/v1/insights/suggestion", json=body) for _ in range(2)]
+        page = await signed_in(house, browser, "decide", "admin", viewport=PHONE, tenant=HOUSE_TENANT)
+        await page.goto(f"{house.gateways[0].url}/admin/insights/suggestion?rule=payments&tool=pay")
+        await page.get_by_role("button", name="Propose this change").click()
+        await expect(page.get_by_role("status")).to_contain_text("The change is proposed.")
+        assert PHONE["width"] == await page.evaluate("document.documentElement.scrollWidth")
+        opened = house.query("SELECT conversation_id, agent, created_by FROM gateway.conversations")
+    assert (202, 202, first.json()) == (first.status_code, second.status_code, second.json())
+    assert [("default", "person:ada")] * 2 == [tuple(row[1:]) for row in opened]
+
+
+async def test_a_rule_that_would_not_be_reached_is_replaced(house: House) -> None:
+    """Where policy refuses the file with both rules, the new one takes the place of the old one."""
+    for number in range(20):
+        asked(house, number)
+    house.policy.problems_first = [{"detail": "never reached"}]
+    async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as client:
+        found = (await client.get("/v1/insights/suggestion?rule=payments&tool=pay")).json()
+    texts = [str(trial.rulebook) for trial in house.policy.asked]
+    assert [True, False] == ["name: payments\n" in text for text in texts]
+    assert "-  - name: payments\n" in found["diff"]
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 async def test_the_page_shows_a_change_in_two_clicks(house: House, browser: Browser, size: Any) -> None:
     """From insights to the difference; nothing on it scrolls the page sideways."""

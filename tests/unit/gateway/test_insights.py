@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from placet.domain.yaml_source import parse_yaml
 from placet.gateway.insights.numbers import (
     ALWAYS_MIN,
     AlwaysApproved,
@@ -138,6 +139,26 @@ def test_a_suggested_rule_allows_no_call_that_the_old_rule_did_not_hold() -> Non
     assert ("payments-pay", DIFF) == (made.rule, made.diff)
     again = suggest(made.rulebook, "payments", "pay", 20)
     assert "payments-pay-2" == again.rule
+
+
+def test_a_suggested_rule_is_one_replacement_of_a_text_that_stands_once() -> None:
+    """Whoever makes that edit has the whole suggestion."""
+    for in_place in (False, True):
+        made = suggest(RULEBOOK, "payments", "pay", 20, in_place=in_place)
+        assert (1, made.rulebook) == (RULEBOOK.count(made.old), RULEBOOK.replace(made.old, made.new))
+
+
+def test_a_suggested_rule_takes_the_place_of_one_that_would_not_be_reached() -> None:
+    """All of the old rule goes, with what stands deeper; a comment behind it belongs to the next one."""
+    text = RULEBOOK.replace("[pay, refund]", "pay").replace(
+        "  - name: rest", "    # Its own.\n\n  # The rest.\n  - name: rest"
+    )
+    made = suggest(text, "payments", "pay", 20, in_place=True)
+    names = [each["name"] for each in parse_yaml("rulebook", made.rulebook.encode()).data["rules"]]
+    assert (["payments-pay", "rest"], True) == (names, '  # Money first.\n  - name: "payments-pay"' in made.rulebook)
+    assert ("require_approval" in made.rulebook, "  # The rest.\n  - name: rest" in made.rulebook) == (False, True)
+    last = suggest(text.replace("effect: deny", "effect: require_approval"), "rest", "pay", 20, in_place=True)
+    assert last.rulebook.endswith('    reason: "People approved all 20 such calls as they were."\n')
 
 
 @pytest.mark.parametrize("rule", ["rest", "default:unsafe_write"])
