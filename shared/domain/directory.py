@@ -97,6 +97,10 @@ class Directory:
         listed = [self.people.get(name) or Person(name) for name in self.members(group)]
         return on_duty(group, self.duty.get(group, GroupDuty()), listed, at)
 
+    def has_plan(self, group: str) -> bool:
+        """Tell whether a group says who of it is on duty when."""
+        return group in self.duty and self.duty[group].plan is not None
+
     def behind(self, text: str) -> frozenset[str]:
         """Return the ids of the people whom an approver names, whoever asks: none for `requester`.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,8 +18,9 @@ PersonId = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
 _Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$")]
 _TIME = r"([01]\d|2[0-3]):[0-5]\d"
 _TURN = re.compile(r"(?P<count>[1-9]\d{0,2}) (?P<unit>day|week)s?", re.ASCII)
+Weekday: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 #: Days on which most people work.
-_WORKDAYS: tuple[Literal["mon", "tue", "wed", "thu", "fri"], ...] = ("mon", "tue", "wed", "thu", "fri")
+_WORKDAYS: tuple[Weekday, ...] = ("mon", "tue", "wed", "thu", "fri")
 
 
 class HoursEntry(BaseModel):
@@ -31,7 +32,7 @@ class HoursEntry(BaseModel):
         str, Field(pattern=rf"^{_TIME}-{_TIME}$", description="From and to: `09:00-17:30`; `22:00-06:00` is a night.")
     ]
     days: Annotated[
-        list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
+        list[Weekday],
         Field(min_length=1, description="Weekdays on which they begin."),
     ] = Field(default_factory=lambda: list(_WORKDAYS))
     time_zone: Annotated[_Zone, Field(description="In which they are meant: `Europe/Berlin`.")] = "UTC"

@@ -244,10 +244,12 @@ def test_one_person_has_one_name_and_one_vote_is_told_once() -> None:
 
 
 def test_people_are_told_anew_of_reminders_only_while_it_waits() -> None:
-    """A reminder and an escalation are news; a vote is not, and nothing is when it is over."""
+    """A reminder, which says of what, and an escalation are news; a vote is not, and nothing is when it is over."""
     reminder = a_card(happened="reminded", note="It is still waiting for a decision.")
     told = [reminder, replace(reminder, happened="voted"), replace(reminder, state="approved")]
-    assert ["It is still waiting for a decision.", "", ""] == [slack_blocks.news(card) for card in told]
+    assert [f"It is still waiting for a decision. {reminder.summary}", "", ""] == [
+        slack_blocks.news(card) for card in told
+    ]
 
 
 @pytest.mark.parametrize(
