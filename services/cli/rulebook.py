@@ -169,10 +169,10 @@ def duty(
     """List who of each group is on duty, until when, and when its next working hours begin or began."""
     from datetime import UTC, datetime
 
-    from placet.domain.directory_file import DirectoryFile
+    from placet.domain.directory_file import directory_from, with_calendars
     from placet.domain.duty import opens_at
     from placet.domain.duty_calendar import read_calendar
-    from placet.domain.yaml_source import RulebookInvalid
+    from placet.domain.yaml_source import RulebookInvalid, read_yaml
     from placet.runtime.settings import Settings
 
     try:
@@ -180,7 +180,9 @@ def duty(
     except ValueError:
         fail("--at is a moment such as 2026-12-24T18:00+01:00", code=2)
     try:
-        directory = DirectoryFile(rules or Settings().rulebook, calendars=read_calendar).current()
+        source = read_yaml(rules or Settings().rulebook)
+        directory = with_calendars(directory_from(source), read_calendar)
+        source.check()
     except RulebookInvalid as error:
         sys.stderr.write(f"{error}\n")
         raise typer.Exit(2) from None

@@ -18,7 +18,7 @@ from placet.contracts.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
-from placet.domain.approvers import group_of
+from placet.domain.approvers import group_in, group_of
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
 from placet.notifier import drawing, people, rules
@@ -152,7 +152,7 @@ class Announcer:
 
     def _on_duty(self, card: Card, approvers: Iterable[str], pen: Pen, directory: Directory, at: datetime) -> Card:
         """Return a card that says who is on duty at a moment, of the groups that it named before or that are asked."""
-        groups = dict.fromkeys([*(each.group for each in card.on_duty), *map(people.group_in, approvers)])
+        groups = dict.fromkeys([*(each.group for each in card.on_duty), *map(group_in, approvers)])
         found = [directory.on_duty(name, at) for name in groups if name and directory.has_plan(name)]
         return drawing.with_duty(card, found, pen) if found or card.on_duty else card
 

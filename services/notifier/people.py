@@ -12,7 +12,7 @@ from datetime import datetime
 
 from placet.contracts.messages import ApprovalRule
 from placet.contracts.messages.approvals import Panel
-from placet.domain.approvers import OPERATORS, REQUESTER, identity_of, is_person, read_approver
+from placet.domain.approvers import REQUESTER, group_in, identity_of, is_person
 from placet.domain.directory import Directory, Person
 from placet.domain.duty import opens_at
 
@@ -75,12 +75,6 @@ def on_duty_of(approvers: Sequence[str], case: Case) -> list[Asked]:
     if all(identity_of(each.person.id) == case.requester or not each.person.emails for each in found):
         return all_of(approvers, case)
     return found
-
-
-def group_in(approver: str) -> str:
-    """Return the group that an approver names; empty where it names none."""
-    named = read_approver(approver)
-    return named.name if named.kind == "group" else OPERATORS if named.kind == "operators" else ""
 
 
 def _panel(panel: Panel, condition: str, rule: ApprovalRule, case: Case) -> list[Asked]:

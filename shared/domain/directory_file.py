@@ -17,7 +17,7 @@ from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from placet.domain.directory import Directory, Person, SlackUser
-from placet.domain.duty import CalendarFile, GroupDuty
+from placet.domain.duty import CalendarFile
 from placet.domain.duty_entries import GroupEntry, PersonId, duty_problems, is_zone, widen_groups
 from placet.domain.yaml_source import RulebookInvalid, Steps, YamlSource, read_yaml
 
@@ -213,17 +213,22 @@ class DirectoryFile:
         if self._calendars is None:
             return directory
         looked_at = {each.path for each in self._seen}
-        read: dict[str, GroupDuty] = {}
-        for name, duty in directory.duty.items():
-            if not isinstance(duty.plan, CalendarFile):
-                continue
-            if duty.plan.file not in looked_at:
-                self._seen += (_look_at(Path(duty.plan.file)),)
-            calendar = self._calendars(duty.plan)
-            read[name] = replace(duty, plan=calendar)
-            if calendar.problem:
-                log.warning("directory.calendar_unusable", group=name, file=calendar.file, problem=calendar.problem)
-        return replace(directory, duty={**directory.duty, **read})
+        new = {each.file for each in _calendars_of(directory)} - looked_at
+        self._seen += tuple(_look_at(Path(each)) for each in sorted(new))
+        directory = with_calendars(directory, self._calendars)
+        for each in _calendars_of(directory):
+            if each.problem:
+                log.warning("directory.calendar_unusable", file=each.file, problem=each.problem)
+        return directory
+
+
+def with_calendars(directory: Directory, read: Callable[[CalendarFile], CalendarFile]) -> Directory:
+    """Return a directory with the on-call calendars that its groups name, as `read` returns each."""
+    found = {
+        name: replace(each, plan=read(each.plan)) if isinstance(each.plan, CalendarFile) else each
+        for name, each in directory.duty.items()
+    }
+    return replace(directory, duty=found)
 
 
 def _calendars_of(directory: Directory) -> Iterator[CalendarFile]:

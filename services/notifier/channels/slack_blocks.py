@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 
 from placet.contracts.messages.approvals import strengths_met
-from placet.notifier.cards import Card, DutyShown, PlanLine
+from placet.notifier.cards import Card, PlanLine
 from placet.surfaces import block_kit as kit
 from placet.surfaces import slack
 from placet.surfaces.block_kit import Block
 from placet.surfaces.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
 from placet.surfaces.card import Argument, tail_of
-from placet.surfaces.duty import duty_words
 from placet.surfaces.texts import moment, plural, text
 
 #: Digits of the digest on a card: enough to tell two calls apart.
@@ -224,15 +224,9 @@ def _facts(card: Card) -> Block:
     if card.is_open and card.deadline is not None:
         shown.append(kit.mrkdwn(f"{text(card.locale, 'Until')}: {_date(card, card.deadline)}"))
     if card.is_open:
-        shown += (_duty(card, each) for each in card.on_duty[:DUTIES_MAX])
+        duties = card.duty_lines(partial(moment, card.locale))[:DUTIES_MAX]
+        shown += (kit.plain(f"{text(card.locale, 'On duty')}: {each}", REASON_MAX) for each in duties)
     return kit.fields(shown or [kit.plain("", FIELD_MAX)])
-
-
-def _duty(card: Card, shown: DutyShown) -> Block:
-    names = [kit.escaped(card.called(each)) for each in shown.people]
-    until = _date(card, shown.until) if shown.until else ""
-    words = duty_words(card.locale, shown.group, names, until, shown.why_all)
-    return kit.mrkdwn(f"{text(card.locale, 'On duty')}: {words}")
 
 
 def _date(card: Card, at: datetime) -> str:
