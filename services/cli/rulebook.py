@@ -241,11 +241,14 @@ def _bad_calendars(file: Path) -> list[Problem]:
     from placet.domain.directory import Person
     from placet.domain.directory_file import directory_from
     from placet.domain.duty import CalendarFile
-    from placet.domain.duty_calendar import CHECKED_DAYS, names_anybody, read_calendar
     from placet.domain.yaml_source import read_yaml
 
     source = read_yaml(file)
     directory, named = directory_from(source), source.data.get("directory")
+    if not any(isinstance(each.plan, CalendarFile) for each in directory.duty.values()):
+        return []
+    from placet.domain.duty_calendar import CHECKED_DAYS, names_anybody, read_calendar
+
     told = read_yaml(file.parent / named) if isinstance(named, str) else source
     for group, duty in directory.duty.items():
         if not isinstance(duty.plan, CalendarFile):
