@@ -71,7 +71,10 @@ def test_who_is_on_duty_is_told_first_and_the_group_later() -> None:
         ({"approvals": 2}, {}),
         ({"condition": "person.id != 'person:ada'"}, {}),
         ({"exclude": ["requester"]}, {"requester": "person:ada"}),
-        ({"exclude": ["agent_owner"]}, {"agent": "shop", "directory": replace(DIRECTORY, owners={"shop": {"ada"}})}),
+        (
+            {"exclude": ["agent_owner"]},
+            {"agent": "shop", "directory": replace(DIRECTORY, owners={"shop": frozenset({"ada"})})},
+        ),
         ({}, {"directory": with_duty(ops=GroupDuty(plan=CalendarFile("gone.ics")))}),
         ({}, {"directory": replace(DIRECTORY, people=PEOPLE | {"ada": Person("ada")})}),
         ({"veto": ["group:ops"]}, {}),
