@@ -137,7 +137,8 @@ class Announcer:
         case = Case(directory, card.requested_by, at, card.agent)
         everybody = people.all_of(approvers, case)
         known = {each.address.person for each in deliveries if each.was_shown}
-        asked = everybody if card.asks_all else people.on_duty_of(approvers, case)
+        whole = card.asks_all and news.kind != "reminded"
+        asked = everybody if whole else people.on_duty_of(approvers, case)
         if news.kind == "escalated" and known.issuperset(each.person.id for each in asked):
             # Those on duty were told and have not decided: others are asked.
             asked = everybody

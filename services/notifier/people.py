@@ -96,7 +96,7 @@ def _asked(approvers: Iterable[str], case: Case, *, duty: bool = False) -> Itera
         at, names = case.at, case.directory.behind(case.requester if approver == REQUESTER else approver)
         if group := group_in(approver):
             at = opens_at(case.directory.duty.get(group), at, case.latest) if case.waits else at
-            names = case.directory.on_duty(group, at).people if duty else names
+            names = case.directory.on_duty(group, at).people if duty and case.directory.has_plan(group) else names
         known = (case.directory.people.get(each) for each in sorted(names))
         yield from (Asked(person, at) for person in known if person is not None and person.active)
 
