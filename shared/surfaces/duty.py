@@ -15,9 +15,9 @@ from placet.surfaces.texts import moment, text, weekdays
 def duty_words(locale: str, group: str, people: Iterable[str], until: str, why_all: WhyAll) -> str:
     """Return who of a group is on duty until when, by their names, or why the whole group is asked."""
     if why_all == "unreadable":
-        return text(locale, "unknown, as the calendar of {group} cannot be read: all of them are asked", group=group)
+        return text(locale, "unknown: the calendar of {group} cannot be read, so the whole group is asked", group=group)
     if why_all:
-        return text(locale, "nobody of {group}, so all of them are asked", group=group)
+        return text(locale, "nobody in {group}, so the whole group is asked", group=group)
     return text(locale, "{people} until {moment} ({group})", people=", ".join(people), moment=until, group=group)
 
 

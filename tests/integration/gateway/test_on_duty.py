@@ -36,6 +36,6 @@ async def test_pages_say_who_is_on_duty_now(gateway_database_url: str, tmp_path:
             page = (await browser.get(f"/inbox/{row['approval_id']}")).text
 
     assert ("Ada until " in english, "Mon, Fri 09:00-17:30 Europe/Berlin" in english) == (True, True)
-    assert "unknown, as the calendar of late cannot be read: all of them are asked" in english
+    assert "unknown: the calendar of late cannot be read, so the whole group is asked" in english
     assert ("Im Dienst" in german, "Ada bis " in german, "Mo, Fr 09:00-17:30 Europe/Berlin" in german) == (True,) * 3
     assert (1, True) == (page.count("On duty:"), "On duty: Ada until " in page)

@@ -97,7 +97,7 @@ async def test_where_nobody_is_on_duty_the_whole_group_gets_mail(
         await mailer.send(opened("email", rule=OPS))
         await post(mailer)
     text = server.inbox[0].part("plain")
-    assert ({"ada", "ben", "cem"}, True) == (set(told(server)), "all of them are asked" in text)
+    assert ({"ada", "ben", "cem"}, True) == (set(told(server)), "the whole group is asked" in text)
 
 
 async def test_a_notice_waits_for_working_hours_and_an_escalation_does_not(

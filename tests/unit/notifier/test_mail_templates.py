@@ -168,7 +168,7 @@ def test_who_is_on_duty_stands_in_a_mail_by_the_reader_s_clock() -> None:
     for kind in ("plain", "html"):
         told = text_of(mail, kind).replace("\u202f", " ")
         assert "Ada until Nov 22, 2026, 6:00:00 PM CET (ops)" in told
-        assert "nobody of late, so all of them are asked" in told
+        assert "nobody in late, so the whole group is asked" in told
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -169,7 +169,7 @@ def test_a_card_says_who_is_on_duty_until_when() -> None:
     assert [DutyShown("ops", ["person:ada"], until)] == card.on_duty
     assert ["Ada until soon (ops)"] == card.duty_lines(lambda _: "soon")
     lost = deliveries_of(with_duty(ops=GroupDuty(plan=CalendarFile("gone.ics"))))[0].card
-    assert ["unknown, as the calendar of ops cannot be read: all of them are asked"] == lost.duty_lines(str)
+    assert ["unknown: the calendar of ops cannot be read, so the whole group is asked"] == lost.duty_lines(str)
 
 
 def test_a_group_without_a_plan_is_told_as_ever() -> None:
