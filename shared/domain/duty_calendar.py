@@ -35,9 +35,9 @@ _WORD = re.compile(r"[^\s,;:()<>\[\]\"']+")
 
 @dataclass(frozen=True, eq=False)
 class _Parsed:
-    """A calendar's text as the library understands it; hashed as itself."""
+    """A calendar's events as the library repeats them; hashed as itself."""
 
-    calendar: Any
+    events: Any
     zone: str
 
     def shifts(self, at: datetime) -> Sequence[Shift]:
@@ -67,8 +67,9 @@ def parse_calendar(named: CalendarFile, content: bytes, at: datetime) -> Calenda
         return replace(named, digest=digest, problem="an event of it repeats every minute or second", shifts=_none)
     parsed = _Parsed(None, named.zone)
     try:
-        parsed = _Parsed(icalendar.Calendar.from_ical(content), named.zone)
-        events = parsed.calendar.walk("VEVENT")
+        calendar = icalendar.Calendar.from_ical(content)
+        events = calendar.walk("VEVENT")
+        parsed = _Parsed(recurring_ical_events.of(calendar), named.zone)
         # What the library finds wrong only when it looks for events is found now.
         parsed.shifts(at)
         problem = "" if events else "it has no events"
@@ -93,7 +94,7 @@ def _none(_at: datetime) -> Sequence[Shift]:
 def _shifts_of(parsed: _Parsed, day: date) -> Sequence[Shift]:
     """Return the events that touch a day of UTC. An event without a zone may be up to a day off, so more are asked."""
     begins = datetime.combine(day, time(), UTC)
-    found = recurring_ical_events.of(parsed.calendar).between(begins - timedelta(days=1), begins + timedelta(days=2))
+    found = parsed.events.between(begins - timedelta(days=1), begins + timedelta(days=2))
     shifts = (_shift(each, parsed.zone) for each in found if str(each.get("STATUS", "")).upper() != "CANCELLED")
     return tuple(each for each in shifts if each.ends > begins and each.begins < begins + timedelta(days=1))
 
