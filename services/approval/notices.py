@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from placet.approval.rules import Answer, Approval, RefusedKind, Vote
@@ -80,7 +80,12 @@ def stepped(approval: Approval, step: Step) -> ApprovalProgressed:
     """Return the news that the clock reminds people, or asks others too."""
     escalation = step.escalation
     if escalation is None:
-        return _progress(approval, kind="reminded", note="It is still waiting for a decision.")
+        until = f"{approval.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return _progress(
+            approval,
+            kind="reminded",
+            note=f"It is still waiting for a decision and expires at {until}: {approval.summary}",
+        )
     return _progress(
         approval,
         kind="escalated",

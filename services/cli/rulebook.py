@@ -46,7 +46,7 @@ def check(
         bool, typer.Option("--import", help="Import the tools too: is each function there, and does it fit?")
     ] = False,
     anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Do not ask whether this environment has the channels that rules name.")
+        bool, typer.Option("--anywhere", help="Do not ask whether the channels and calendars that are named are here.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -55,7 +55,7 @@ def check(
 
     report = check_file(file)
     if report.valid and not anywhere:
-        problems = _not_set_up(file)
+        problems = sorted([*_not_set_up(file), *_bad_calendars(file)])
         report = report.model_copy(update={"valid": not problems, "problems": problems})
     if imports and report.valid:
         problems = _unfit(file, tools)
@@ -159,6 +159,52 @@ def activations(
     tell_next(page)
 
 
+@app.command()
+def duty(
+    rules: RulebookFile = None,
+    at: Annotated[str, typer.Option(help="The moment, such as 2026-12-24T18:00+01:00; by default now.")] = "",
+    *,
+    json: Json = False,
+) -> None:
+    """List who of each group is on duty, until when, and when its next working hours begin or began."""
+    from datetime import UTC, datetime
+
+    from placet.domain.directory_file import directory_from, with_calendars
+    from placet.domain.duty import opens_at
+    from placet.domain.duty_calendar import read_calendar
+    from placet.domain.yaml_source import RulebookInvalid, read_yaml
+    from placet.runtime.settings import Settings
+
+    try:
+        moment = datetime.fromisoformat(at).astimezone(UTC) if at else datetime.now(UTC)
+    except ValueError:
+        fail("--at is a moment such as 2026-12-24T18:00+01:00", code=2)
+    try:
+        source = read_yaml(rules or Settings().rulebook)
+        directory = with_calendars(directory_from(source), read_calendar)
+        source.check()
+    except RulebookInvalid as error:
+        sys.stderr.write(f"{error}\n")
+        raise typer.Exit(2) from None
+    rows = []
+    for group in sorted(directory.groups):
+        found, opens = directory.on_duty(group, moment), opens_at(directory.duty.get(group), moment, None)
+        why = {"no_plan": "", "nobody": "nobody is on duty", "unreadable": "the calendar cannot be read", "": ""}
+        rows.append(
+            {
+                "group": group,
+                "asked_first": sorted(found.people),
+                "until": found.until.isoformat() if found.until else None,
+                "whole_group": why[found.why_all] if found.why_all else None,
+                "closed_until": opens.isoformat() if opens > moment else None,
+            }
+        )
+    if json:
+        show_json(rows)
+    else:
+        show_table(rows, ["group", "asked_first", "until", "whole_group", "closed_until"])
+
+
 def _show(report: Report, file: str, *, json: bool) -> None:
     """Print a report as the API would answer it, or in words; what is wrong goes to standard error."""
     from placet.cli.trials import complaints, lines
@@ -186,6 +232,34 @@ def _not_set_up(file: Path) -> list[Problem]:
     for steps, name in not_set_up(source.data, channels):
         source.report(steps, f"channel {name!r} is not set up here, so nobody would be told (--anywhere: do not ask)")
     return sorted(source.problems)
+
+
+def _bad_calendars(file: Path) -> list[Problem]:
+    """Return the on-call calendars of a valid rulebook that cannot be used, or that name nobody of their group."""
+    from datetime import UTC, datetime
+
+    from placet.domain.directory import Person
+    from placet.domain.directory_file import directory_from
+    from placet.domain.duty import CalendarFile
+    from placet.domain.yaml_source import read_yaml
+
+    source = read_yaml(file)
+    directory, named = directory_from(source), source.data.get("directory")
+    if not any(isinstance(each.plan, CalendarFile) for each in directory.duty.values()):
+        return []
+    from placet.domain.duty_calendar import CHECKED_DAYS, names_anybody, read_calendar
+
+    told = read_yaml(file.parent / named) if isinstance(named, str) else source
+    for group, duty in directory.duty.items():
+        if not isinstance(duty.plan, CalendarFile):
+            continue
+        steps, calendar = ("groups", group, "on_call", "calendar"), read_calendar(duty.plan)
+        people = [directory.people.get(each) or Person(each) for each in directory.members(group)]
+        if calendar.problem:
+            told.report(steps, f"the calendar is of no use, so the whole group would be told: {calendar.problem}")
+        elif not names_anybody(calendar, people, datetime.now(UTC)):
+            told.report(steps, f"the calendar names nobody of the group within {CHECKED_DAYS} days")
+    return sorted(told.problems)
 
 
 def _unfit(file: Path, tools: Path | None) -> list[Problem]:

@@ -20,6 +20,7 @@ from placet.domain.agents import load_agents
 from placet.domain.catalog import load_catalog
 from placet.domain.directory import Directory
 from placet.domain.directory_file import DirectoryFile
+from placet.domain.duty_calendar import read_calendar
 from placet.gateway import handlers
 from placet.gateway.admin.trials import Trials
 from placet.gateway.app import create_app
@@ -101,7 +102,7 @@ def build(
     `directory` says who is who now; without it the rulebook does. Raises RulebookInvalid where that, or the file of
     agents, cannot be used.
     """
-    directory = directory or DirectoryFile(settings.rulebook).current
+    directory = directory or DirectoryFile(settings.rulebook, calendars=read_calendar).current
     # Two instances never share this id: answers and live events come to each one's own queue.
     instance = new_id()
     services: list[GatewayService] = []

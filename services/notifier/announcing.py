@@ -18,14 +18,16 @@ from placet.contracts.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
+from placet.domain.approvers import group_in, group_of
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
-from placet.notifier import drawing, rules
+from placet.notifier import drawing, people, rules
 from placet.notifier.card_limits import topic_of
 from placet.notifier.cards import Address, Card, kind_of
 from placet.notifier.drawing import Pen
-from placet.notifier.rules import Delivery, Moved
-from placet.notifier.states import Event, State
+from placet.notifier.people import Case
+from placet.notifier.rules import Delivery, Moved, Place
+from placet.notifier.states import State
 from placet.surfaces.card import critical_arguments, names_in
 from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of
@@ -60,26 +62,28 @@ class Announcer:
 
         `plan`: of a commit, what it would do.
         """
-        directory, requester = self.directory(), news.call.requester
-        places = [(each, State.DUE) for each in rules.first_addresses(news.approval, requester, directory)]
-        places += [(each, State.ASLEEP) for each in rules.later_addresses(news.approval, requester, directory)]
-        for rank, (address, state) in enumerate(places):
-            card = self._first_card(news, address, directory, plan)
-            yield rules.opened(news, address, state, card, at, topic=topic_of(card), rank=rank)
+        call, latest = news.call, rules.tell_by(at, news.expires_at)
+        case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest)
+        places = [(each, State.DUE) for each in rules.first_addresses(news.approval, case)]
+        places += [(Place(each, at), State.ASLEEP) for each in rules.later_addresses(news.approval, case)]
+        for rank, (place, state) in enumerate(places):
+            card = self._first_card(news, place, case.directory, plan)
+            yield rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""
         directory = self.directory()
         critical = self._critical(news.call) if news.call else []
-        asked = set(self._asked_too(news, deliveries, directory))
+        asked = set(self._asked_too(news, deliveries, directory, at))
         for delivery in deliveries:
             moved = rules.unchanged(delivery)
             if news.revision > delivery.revision:
                 pen = self._pen(delivery.address, directory)
-                moved = rules.revised(delivery, drawing.moved_on(delivery.card, news, pen, critical, at), at)
+                card = drawing.moved_on(delivery.card, news, pen, critical, at)
+                moved = rules.revised(delivery, self._on_duty(card, news.approvers, pen, directory, at), at)
             if delivery.address in asked and delivery.card.is_open:
-                woken = rules.woken(moved.after, Event.ESCALATED, at)
-                moved = Moved(delivery, woken.after, Event.ESCALATED) if woken.changed else moved
+                woken = rules.asked_now(moved.after, at, escalates=news.kind != "reminded")
+                moved = Moved(delivery, woken.after, woken.event) if woken.changed else moved
             yield moved
 
     def join(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Delivery]:
@@ -88,9 +92,11 @@ class Announcer:
         if newest.card.is_open:
             known = {each.address for each in deliveries}
             directory = self.directory()
-            for address in self._asked_too(news, deliveries, directory):
+            for address in self._asked_too(news, deliveries, directory, at):
                 if address not in known:
-                    card = drawing.for_another(newest.card, self._pen(address, directory))
+                    pen = self._pen(address, directory)
+                    card = drawing.for_another(newest.card, pen)
+                    card = self._on_duty(card, news.approvers, pen, directory, at)
                     yield rules.joined(newest, address, card, at)
 
     def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
@@ -118,16 +124,38 @@ class Announcer:
             yield rules.unchanged(delivery) if known else rules.revised(delivery, drawing.ran(delivery.card, news), at)
 
     def _asked_too(
-        self, news: ApprovalProgressed, deliveries: list[Delivery], directory: Directory
-    ) -> Iterator[Address]:
-        if not news.approvers and not news.channels:
-            return
+        self, news: ApprovalProgressed, deliveries: list[Delivery], directory: Directory, at: datetime
+    ) -> list[Address]:
+        """Return whom news ask too: those on duty now of whom an escalation names; of a reminder, who came on duty."""
+        card = deliveries[0].card
+        approvers = list(news.approvers)
+        if news.kind == "reminded":
+            approvers = [group_of(each.group) for each in card.on_duty]
+        if not approvers and not news.channels:
+            return []
         told = dict.fromkeys(each.address.channel for each in deliveries)
-        requester = deliveries[0].card.requested_by
-        yield from rules.escalation_addresses(news.approvers, news.channels, told, requester, directory)
+        case = Case(directory, card.requested_by, at, card.agent)
+        everybody = people.all_of(approvers, case)
+        known = {each.address.person for each in deliveries if each.was_shown}
+        whole = card.asks_all and news.kind != "reminded"
+        asked = everybody if whole else people.on_duty_of(approvers, case)
+        if news.kind == "escalated" and known.issuperset(each.person.id for each in asked):
+            # Those on duty were told and have not decided: others are asked.
+            asked = everybody
+        if news.kind == "reminded" and not any(each.person.emails for each in asked):
+            return []
+        return [place.address for place in rules.escalation_places(news.channels, told, asked, case)]
 
-    def _first_card(self, news: ApprovalOpened, address: Address, directory: Directory, plan: Plan | None) -> Card:
-        return drawing.first_card(news, self._pen(address, directory), self._critical(news.call), plan)
+    def _first_card(self, news: ApprovalOpened, place: Place, directory: Directory, plan: Plan | None) -> Card:
+        pen = self._pen(place.address, directory)
+        card = drawing.first_card(news, pen, self._critical(news.call), plan)
+        return self._on_duty(card, people.named_by(news.approval), pen, directory, place.at)
+
+    def _on_duty(self, card: Card, approvers: Iterable[str], pen: Pen, directory: Directory, at: datetime) -> Card:
+        """Return a card that says who is on duty at a moment, of the groups that it named before or that are asked."""
+        groups = dict.fromkeys([*(each.group for each in card.on_duty), *map(group_in, approvers)])
+        found = [directory.on_duty(name, at) for name in groups if name and directory.has_plan(name)]
+        return drawing.with_duty(card, found, pen) if found or card.on_duty else card
 
     def _critical(self, call: ShownCall) -> list[str]:
         return critical_arguments(self.tools, call.tool, call.schema_digest)
@@ -135,4 +163,5 @@ class Announcer:
     def _pen(self, address: Address, directory: Directory) -> Pen:
         person = directory.people.get(address.person)
         language = language_of(person.language if person else "", self.language)
-        return Pen(language, self.public_url.rstrip("/"), names_in(directory))
+        zone = person.zone if person else "UTC"
+        return Pen(language, self.public_url.rstrip("/"), names_in(directory), zone)

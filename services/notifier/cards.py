@@ -7,6 +7,7 @@ masked in the arguments that people may see, and other arguments never come here
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -14,7 +15,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from placet.domain.approvers import name_of
+from placet.domain.duty import WhyAll
 from placet.surfaces.card import Argument
+from placet.surfaces.duty import duty_words
 
 #: How the execution of an approved call ended; empty while it has not.
 Ended = Literal["", "succeeded", "failed", "unknown"]
@@ -68,6 +71,18 @@ class PlanLine:
 
 
 @dataclass(frozen=True, slots=True)
+class DutyShown:
+    """Who of a group is told first."""
+
+    group: str
+    #: Identities of those on duty; empty where the whole group is told.
+    people: list[str] = field(default_factory=list)
+    until: datetime | None = None
+    #: Why the whole group is told; empty where it is not.
+    why_all: WhyAll = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """What a surface shows of an approval. All texts for people are in the language `locale`."""
 
@@ -109,6 +124,10 @@ class Card:
     votes: list[VoteShown] = field(default_factory=list)
     #: What decides, in words: `2 of finance`.
     needed: str = ""
+    #: Who is on duty in groups that it asks and that have an on-call plan.
+    on_duty: list[DutyShown] = field(default_factory=list)
+    #: Whether those on duty could be too few, or not the right ones: an escalation asks whole groups then.
+    asks_all: bool = False
     #: Who said "I'm on it".
     claimed_by: str = ""
     #: How long that holds; it binds nobody.
@@ -149,6 +168,19 @@ class Card:
     def called(self, identity: str) -> str:
         """Return the one name that this card has for somebody."""
         return self.names.get(identity) or name_of(identity)
+
+    def duty_lines(self, when: Callable[[datetime], str]) -> list[str]:
+        """Return who is on duty, a line for each group; `when` writes a moment."""
+        return [
+            duty_words(
+                self.locale,
+                each.group,
+                map(self.called, each.people),
+                when(each.until) if each.until else "",
+                each.why_all,
+            )
+            for each in self.on_duty
+        ]
 
     @property
     def is_open(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import floor
@@ -20,13 +20,15 @@ from placet.contracts.messages import (
     ToolCallProgressed,
 )
 from placet.contracts.messages.approvals import ProgressKind
+from placet.domain.approvers import identity_of
 from placet.domain.card_text import visible
+from placet.domain.duty import OnDuty
 from placet.domain.grants import offered_again
 from placet.domain.risk import acts, why_alone
-from placet.notifier.cards import Card, PlanLine, VoteShown
+from placet.notifier.cards import Card, DutyShown, PlanLine, VoteShown
 from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
 from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
-from placet.surfaces.texts import text
+from placet.surfaces.texts import moment, text
 
 #: Longest text of an error, in characters.
 ERROR_MAX = 300
@@ -70,6 +72,8 @@ class Pen:
     public_url: str
     #: Return how others call the person behind an id.
     name_of: Callable[[str], str]
+    #: Time zone in which times are told.
+    zone: str = "UTC"
 
 
 def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: Plan | None = None) -> Card:
@@ -102,6 +106,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         revision=news.revision,
         deadline=news.expires_at,
         needed=needed(rule, pen.locale, pen.name_of),
+        asks_all=_asks_all(rule),
         note=text(pen.locale, "It is waiting for a decision."),
         locale=pen.locale,
         strength=rule.min_strength,
@@ -111,6 +116,22 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         risk="high" if why_alone(rule, news.category or "") else "normal",
         url=f"{pen.public_url}/inbox/{news.approval_id}" if pen.public_url else "",
     )
+
+
+def _asks_all(rule: ApprovalRule) -> bool:
+    """Tell whether who is on duty may be too few to decide, or not whom a condition lets decide."""
+    panels = [*rule.alternatives, *(panel for demand in rule.also for panel in demand.panels)]
+    several = rule.approvals > 1 or any(panel.approvals > 1 for panel in panels)
+    return several or bool(rule.condition) or any(demand.condition for demand in rule.also)
+
+
+def with_duty(card: Card, found: Iterable[OnDuty], pen: Pen) -> Card:
+    """Return a card that says who is on duty in groups."""
+    shown = [
+        DutyShown(each.group, [] if each.why_all else sorted(map(identity_of, each.people)), each.until, each.why_all)
+        for each in found
+    ]
+    return replace(card, on_duty=shown, names=_names(card, pen, *(name for each in shown for name in each.people)))
 
 
 def _again(rule: ApprovalRule, tool: str) -> dict[str, Any]:
@@ -161,12 +182,17 @@ def _ended(card: Card, data: Any) -> dict[str, Any]:
 def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collection[str], now: datetime) -> Card:
     """Return the card as it is after something changed while its approval waits."""
     others = ", ".join(named(each, pen.locale, pen.name_of) for each in news.approvers)
+    deadline = news.expires_at or card.deadline
+    words = _NOTES[news.kind]
+    if news.kind == "reminded" and deadline is not None:
+        words = "It is still waiting for a decision and expires {moment}."
+    until = moment(card.locale, deadline, pen.zone) if deadline is not None else ""
     changes: dict[str, Any] = {
         "revision": news.revision,
-        "deadline": news.expires_at or card.deadline,
+        "deadline": deadline,
         "happened": news.kind,
         "names": _names(card, pen, news.person),
-        "note": text(card.locale, _NOTES[news.kind], person=pen.name_of(news.person), others=others),
+        "note": text(card.locale, words, person=pen.name_of(news.person), others=others, moment=until),
     }
     if news.call is not None and card.plan:
         left_out = _left_out(card, news.call.shown_arguments)

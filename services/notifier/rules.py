@@ -10,9 +10,9 @@ from typing import Any
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
 from placet.contracts.transitions import ExpectedRace
-from placet.domain.approvers import REQUESTER, is_person
-from placet.domain.directory import Directory, Person
+from placet.notifier import people
 from placet.notifier.cards import Address, Card, kind_of
+from placet.notifier.people import Asked, Case
 from placet.notifier.states import MACHINE, Event, State
 
 #: Seconds before the n-th further try of a card.
@@ -72,9 +72,22 @@ class Delivery:
         return f"{self.delivery_id}-{self.version}"
 
     @property
+    def waits_for_hours(self) -> bool:
+        """Whether it was never tried, because it is yet to come: in working hours, or when quiet ones are over."""
+        return self.state is State.DUE and not self.fence and not self.urgent and self.card.is_open
+
+    @property
     def was_shown(self) -> bool:
         """Whether the surface shows the card, in whatever version."""
         return self.sent_version > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address, and when it is told."""
+
+    address: Address
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,72 +109,50 @@ def channels_of(rule: ApprovalRule) -> list[str]:
     return list(dict.fromkeys(rule.channels)) or [LOG]
 
 
-def first_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:
-    """Return where an approval is shown as soon as it opens."""
-    others = [*rule.alternatives, *(panel for demand in rule.also for panel in demand.panels)]
-    approvers = [*rule.approvers, *rule.veto, *(name for panel in others for name in panel.approvers)]
-    people = people_of(approvers, requester, directory)
-    return _once(_addresses(channels_of(rule), people))
+def first_addresses(rule: ApprovalRule, case: Case) -> list[Place]:
+    """Return where an approval is shown first, and when: as soon as it opens, or in the working hours of a group."""
+    return _once(_places(channels_of(rule), people.first_people(rule, case), case))
 
 
-def later_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:
-    """Return where an approval may be shown later: what only its escalations name, in their order."""
-    first = first_addresses(rule, requester, directory)
-    later: list[Address] = []
+def later_addresses(rule: ApprovalRule, case: Case) -> list[Address]:
+    """Return where an approval may be shown later: who is off duty, then whom only its escalations name."""
+    first = [place.address for place in first_addresses(rule, case)]
+    later = list(_places(channels_of(rule), people.everybody(rule, case), case))
     for step in rule.escalations:
-        later += escalation_addresses(step.approvers, step.channels, channels_of(rule), requester, directory)
-    return [each for each in _once(later) if each not in first]
+        later += escalation_places(step.channels, channels_of(rule), people.all_of(step.approvers, case), case)
+    return [place.address for place in _once(later) if place.address not in first]
 
 
-def escalation_addresses(
-    approvers: Iterable[str], channels: Iterable[str], told: Iterable[str], requester: str, directory: Directory
-) -> list[Address]:
+def escalation_places(channels: Iterable[str], told: Iterable[str], asked: Iterable[Asked], case: Case) -> list[Place]:
     """Return where an escalation asks: its channels, and whoever it names by the personal channels used so far."""
     named = [*channels, *(channel for channel in told if kind_of(channel) in PERSONAL)]
-    return _once(_addresses(named, people_of(approvers, requester, directory)))
+    return _once(_places(named, asked, case))
 
 
-def people_of(approvers: Iterable[str], requester: str, directory: Directory) -> list[Person]:
-    """Return the active people whom approvers name, once each.
-
-    `operators` are who has an operator's key, so only a group of that name tells who they are.
-    """
-    found: dict[str, Person] = {}
-    for approver in approvers:
-        for person in _people(approver, requester, directory):
-            if person.active:
-                found.setdefault(person.id, person)
-    return list(found.values())
-
-
-def _people(approver: str, requester: str, directory: Directory) -> Iterator[Person]:
-    if approver == REQUESTER and not is_person(requester):
-        return
-    named = requester if approver == REQUESTER else approver
-    yield from (directory.people[each] for each in sorted(directory.behind(named)) if each in directory.people)
-
-
-def _addresses(channels: Iterable[str], people: Iterable[Person]) -> Iterator[Address]:
-    people = list(people)
+def _places(channels: Iterable[str], asked: Iterable[Asked], case: Case) -> Iterator[Place]:
+    asked = list(asked)
     for channel in channels:
         kind, _, name = channel.partition(":")
         if kind not in PERSONAL:
-            yield Address(channel, name)
+            yield Place(Address(channel, name), case.at)
             continue
-        reachable = [person for person in people if person.emails]
-        yield from (Address(channel, person.emails[0], person.id) for person in reachable)
+        reachable = [each for each in asked if each.person.emails]
+        yield from (Place(Address(channel, each.person.emails[0], each.person.id), each.at) for each in reachable)
         if not reachable:
             # Nobody to write to: the delivery fails for good, and what follows from that follows.
-            yield Address(channel)
+            yield Place(Address(channel), case.at)
 
 
-def _once(addresses: Iterable[Address]) -> list[Address]:
-    return list({(each.channel, each.recipient): each for each in reversed(list(addresses))}.values())[::-1]
+def _once(places: Iterable[Place]) -> list[Place]:
+    found: dict[tuple[str, str], Place] = {}
+    for each in places:
+        found.setdefault((each.address.channel, each.address.recipient), each)
+    return list(found.values())
 
 
 def opened(
     news: ApprovalOpened,
-    address: Address,
+    place: Place,
     state: State,
     card: Card,
     at: datetime,
@@ -169,7 +160,9 @@ def opened(
     topic: str = "",
     rank: int = 0,
 ) -> Delivery:
-    """Return the delivery of a call that begins to wait for people."""
+    """Return the delivery of a call that begins to wait for people; its place may be told later than `at`."""
+    address = place.address
+    waits = f"working hours begin at {place.at.isoformat(timespec='minutes')}" if place.at > at else ""
     return Delivery(
         delivery_id=delivery_id(news.approval_id, address),
         tenant=news.tenant,
@@ -179,7 +172,8 @@ def opened(
         state=state,
         revision=news.revision,
         card=card,
-        due_at=at,
+        due_at=place.at,
+        error=waits,
         tell_by=tell_by(at, card.deadline),
         topic=topic,
         rank=rank,
@@ -244,6 +238,13 @@ def woken(delivery: Delivery, event: Event, at: datetime) -> Moved:
     return _restarted(delivery, event, at, urgent=True)
 
 
+def asked_now(delivery: Delivery, at: datetime, *, escalates: bool) -> Moved:
+    """Return a delivery whose place is asked now: awake, and where it waits for working hours, at once."""
+    if escalates and delivery.waits_for_hours:
+        return hurried(delivery, at)
+    return woken(delivery, Event.ESCALATED, at)
+
+
 def hurried(delivery: Delivery, at: datetime) -> Moved:
     """Return a delivery that waits to be shown as one that nothing holds up any more."""
     state = MACHINE.next_state(delivery.state, Event.HURRIED)
@@ -275,6 +276,9 @@ def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Mo
     due: dict[str, Any] = {"due_at": at, "attempt": 0, "error": ""} if state is State.DUE else {}
     if "card" in changes:
         changes["version"] = delivery.version + 1
+        if delivery.waits_for_hours and changes["card"].is_open and delivery.due_at > at:
+            # News make nothing of it urgent.
+            due = {}
     return Moved(delivery, replace(delivery, state=state, **changes, **due), event)
 
 

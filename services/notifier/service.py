@@ -27,6 +27,7 @@ from placet.domain.catalog import load_catalog
 from placet.domain.channels import not_set_up
 from placet.domain.directory import Directory
 from placet.domain.directory_file import DirectoryFile
+from placet.domain.duty_calendar import read_calendar
 from placet.domain.yaml_source import read_yaml
 from placet.notifier import handlers
 from placet.notifier.announcing import Announcer
@@ -65,7 +66,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
 
     `directory` says who is who now; without one, the people and groups of the rulebook count.
     """
-    directory = directory or DirectoryFile(settings.rulebook).current
+    directory = directory or DirectoryFile(settings.rulebook, calendars=read_calendar).current
     endpoints, poster = load_endpoints(settings.notifier_webhooks), Poster()
     in_slack, resources = _slack(settings, directory)
     channels: dict[str, Channel] = {

@@ -57,6 +57,12 @@ def group_of(name: str) -> str:
     return f"{GROUP}{name}"
 
 
+def group_in(text: str) -> str:
+    """Return the name of the group that an approver means, `operators` too; empty where it means none."""
+    named = read_approver(text)
+    return named.name if named.kind == "group" else OPERATORS if named.kind == "operators" else ""
+
+
 def identity_of(person: str) -> str:
     """Return the stable identity of the person with this id."""
     return f"{PERSON}{person}"

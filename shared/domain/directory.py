@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from placet.domain.approvers import OPERATORS, person_id, read_approver
+from placet.domain.duty import GroupDuty, OnDuty, on_duty
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Directory:
     owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: API keys that work no more, of those that were looked up: they prove nobody.
     revoked_keys: frozenset[str] = frozenset()
+    #: Group -> its working hours and who of it is on duty when; only groups that say so. Nobody is judged by it.
+    duty: Mapping[str, GroupDuty] = field(default_factory=dict)
 
     def without(self, keys: frozenset[str]) -> Directory:
         """Return this directory, in which `keys` prove nobody either."""
@@ -87,6 +91,15 @@ class Directory:
     def members(self, group: str) -> frozenset[str]:
         """Return the ids of a group's active people; an unknown group has none."""
         return frozenset(name for name in self.groups.get(group, frozenset()) if self.is_active(name))
+
+    def on_duty(self, group: str, at: datetime) -> OnDuty:
+        """Return who of a group is told first at a moment: the whole group where nobody in particular is on duty."""
+        listed = [self.people.get(name) or Person(name) for name in self.members(group)]
+        return on_duty(group, self.duty.get(group, GroupDuty()), listed, at)
+
+    def has_plan(self, group: str) -> bool:
+        """Tell whether a group says who of it is on duty when."""
+        return group in self.duty and self.duty[group].plan is not None
 
     def behind(self, text: str) -> frozenset[str]:
         """Return the ids of the people whom an approver names, whoever asks: none for `requester`.

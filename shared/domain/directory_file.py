@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import structlog
 from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from placet.domain.directory import Directory, Person, SlackUser
+from placet.domain.duty import CalendarFile
+from placet.domain.duty_entries import GroupEntry, PersonId, duty_problems, is_zone, widen_groups
 from placet.domain.yaml_source import RulebookInvalid, Steps, YamlSource, read_yaml
 
 log = structlog.get_logger(__name__)
@@ -33,7 +34,6 @@ RELOAD_FAILURES = Counter(
 
 ACTIVATIONS = Counter("placet_directory_activations_total", "Changed directories that took over.")
 
-PersonId = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
 GroupName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 _Short = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -89,9 +89,9 @@ class DirectoryEntry(_Entry):
     people: Annotated[dict[PersonId, PersonEntry], Field(description="Id to person: `ada` for `person:ada`.")] = Field(
         default_factory=dict
     )
-    groups: Annotated[dict[GroupName, list[PersonId]], Field(description="Name to the ids of its people.")] = Field(
-        default_factory=dict
-    )
+    groups: Annotated[
+        dict[GroupName, GroupEntry], Field(description="Name to the ids of its people, and when it works.")
+    ] = Field(default_factory=dict)
     owners: Annotated[
         dict[_Short, list[PersonId]], Field(description="Agent to the ids of the people who own it, for four eyes.")
     ] = Field(default_factory=dict)
@@ -134,14 +134,26 @@ class DirectoryFile:
     People in a file of their own stay up to date while the rulebook cannot be read: who leaves has left.
     """
 
-    def __init__(self, rulebook: Path | str, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read it; raise RulebookInvalid where it cannot be used."""
+    def __init__(
+        self,
+        rulebook: Path | str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        calendars: Callable[[CalendarFile], CalendarFile] | None = None,
+    ) -> None:
+        """Read it; raise RulebookInvalid where it cannot be used.
+
+        `calendars` reads the on-call calendars of groups, for whoever asks who is on duty. One that cannot be read
+        keeps nothing else from being used.
+        """
         self._path = Path(rulebook)
         self._clock = clock
+        self._calendars = calendars
         self._looked_at = clock()
         self._seen: tuple[_Look, ...] = ()
         #: The file of its own that the last good rulebook named.
         self._named: Path | None = None
+        self._current = Directory()
         self._current = self._read()
 
     def current(self) -> Directory:
@@ -176,14 +188,15 @@ class DirectoryFile:
 
     def _read(self) -> Directory:
         # Looked at first: what changes while it is read is read again at the next look.
-        self._seen = tuple(_look_at(path) for path in (self._path, self._named) if path)
+        known = [Path(each.file) for each in _calendars_of(self._current)] if self._calendars else []
+        self._seen = tuple(_look_at(path) for path in (self._path, self._named, *known) if path)
         try:
             source = read_yaml(self._path)
         except RulebookInvalid as error:
             if self._named is None:
                 raise
             self._reject(error)
-            return _directory_of(self._named)
+            return self._with_calendars(_directory_of(self._named))
         name = source.data.get("directory")
         named = _beside(source.file, name) if isinstance(name, str) else None
         if named and named != self._named:
@@ -193,7 +206,33 @@ class DirectoryFile:
         directory = directory_from(source)
         source.check()
         self._named = named
+        return self._with_calendars(directory)
+
+    def _with_calendars(self, directory: Directory) -> Directory:
+        """Return a directory with its calendars read; say which of them cannot be used."""
+        if self._calendars is None:
+            return directory
+        looked_at = {each.path for each in self._seen}
+        new = {each.file for each in _calendars_of(directory)} - looked_at
+        self._seen += tuple(_look_at(Path(each)) for each in sorted(new))
+        directory = with_calendars(directory, self._calendars)
+        for each in _calendars_of(directory):
+            if each.problem:
+                log.warning("directory.calendar_unusable", file=each.file, problem=each.problem)
         return directory
+
+
+def with_calendars(directory: Directory, read: Callable[[CalendarFile], CalendarFile]) -> Directory:
+    """Return a directory with the on-call calendars that its groups name, as `read` returns each."""
+    found = {
+        name: replace(each, plan=read(each.plan)) if isinstance(each.plan, CalendarFile) else each
+        for name, each in directory.duty.items()
+    }
+    return replace(directory, duty=found)
+
+
+def _calendars_of(directory: Directory) -> Iterator[CalendarFile]:
+    return (each.plan for each in directory.duty.values() if isinstance(each.plan, CalendarFile))
 
 
 def _look_at(path: Path) -> _Look:
@@ -219,19 +258,23 @@ def _directory_of(file: Path) -> Directory:
 
 
 def _directory_in(source: YamlSource) -> Directory:
+    widen_groups(source)
     data = {key: source.data[key] for key in KEYS if key in source.data}
     try:
         entry = DirectoryEntry.model_validate(data)
     except ValidationError as error:
         source.report_validation(error, ())
         return Directory()
-    for steps, problem in _problems(entry):
+    wrong = [*_problems(entry), *duty_problems(entry.groups)]
+    for steps, problem in wrong:
         source.report(steps, problem)
+    duty = {} if wrong else {name: group.duty(Path(source.file)) for name, group in entry.groups.items()}
     return Directory(
         digest=source.digest,
         people={name: _person(name, person) for name, person in entry.people.items()},
-        groups={name: frozenset(members) for name, members in entry.groups.items()},
+        groups={name: frozenset(group.people) for name, group in entry.groups.items()},
         owners={agent: frozenset(people) for agent, people in entry.owners.items()},
+        duty={name: each for name, each in duty.items() if each is not None},
     )
 
 
@@ -253,14 +296,15 @@ def _person(name: str, entry: PersonEntry) -> Person:
 def _problems(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
     """Yield who is listed nowhere, zones that are none, and what two people share: one vote must not count twice."""
     if entry.people:
-        for key, lists in (("groups", entry.groups), ("owners", entry.owners)):
-            for name, people in lists.items():
-                for index, member in enumerate(people):
-                    if member not in entry.people:
-                        yield (key, name, index), f"unknown person {member!r}"
+        lists: dict[Steps, list[str]] = {("groups", name, "people"): each.people for name, each in entry.groups.items()}
+        lists |= {("owners", name): people for name, people in entry.owners.items()}
+        for steps, people in lists.items():
+            for index, member in enumerate(people):
+                if member not in entry.people:
+                    yield (*steps, index), f"unknown person {member!r}"
     yield from _shared_marks(entry)
     for name, person in entry.people.items():
-        if not _is_zone(person.time_zone):
+        if not is_zone(person.time_zone):
             yield ("people", name, "time_zone"), f"no time zone is called {person.time_zone!r}"
 
 
@@ -277,12 +321,3 @@ def _shared_marks(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
                 other = taken.setdefault(value, name)
                 if other != name:
                     yield ("people", name, key, index), f"{other!r} has this already: it must tell one person"
-
-
-def _is_zone(name: str) -> bool:
-    """Tell whether this machine knows a zone; none at all is the house's."""
-    try:
-        ZoneInfo(name or "UTC")
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True

@@ -8,13 +8,14 @@ English is what stands in the code. A text that a catalogue lacks is shown in En
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from babel.dates import format_datetime, get_timezone
+from babel.dates import format_datetime, get_day_names, get_timezone
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
@@ -73,6 +74,12 @@ def plural(locale: str, one: str, many: str, count: int, **values: Any) -> str:
 def number(locale: str, value: float) -> str:
     """Return a number as people of that language write it: `1,000`."""
     return str(format_decimal(value, locale=locale))
+
+
+def weekdays(locale: str, days: Iterable[int]) -> str:
+    """Return the names of days of the week, Monday is 0, in their order: `Mon, Tue`."""
+    names = get_day_names("abbreviated", "stand-alone", locale)
+    return ", ".join(names[day] for day in sorted(days))
 
 
 def moment(locale: str, at: datetime, timezone: str = "UTC") -> str:

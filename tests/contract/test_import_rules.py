@@ -68,6 +68,7 @@ VIOLATIONS = [
     ("door-web", "services/approval/handlers.py", "import fastapi"),
     ("door-places", "services/gateway/app.py", "import apprise"),
     ("door-languages", "services/notifier/drawing.py", "import babel"),
+    ("door-calendars", "services/gateway/app.py", "import icalendar"),
     ("door-slack", "services/gateway/app.py", "import slack_sdk"),
     ("door-slack", "services/notifier/drawing.py", "import aiohttp"),
     ("door-person", "services/gateway/app.py", "import typer"),

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory_file import PersonEntry, SlackEntry
+from placet.domain.duty_entries import GroupEntry, HoursEntry, OnCallEntry
 from placet.domain.yaml_source import parse_yaml, read_yaml
 from placet.policy.rulebook import load_rulebook, rulebook_from
 from placet.policy.rulebook.entries import (
@@ -46,6 +47,9 @@ MODELS: dict[type[BaseModel], set[str]] = {
     StageEntry: set(),
     PersonEntry: set(),
     SlackEntry: set(),
+    GroupEntry: set(),
+    HoursEntry: set(),
+    OnCallEntry: set(),
     CasesEntry: set(),
     CaseEntry: set(),
     CallEntry: set(),
@@ -67,6 +71,7 @@ IN_WORDS: dict[tuple[str, str], str] = {
     ("ApprovalEntry", "condition"): "none",
     ("ApprovalEntry", "on_message_while_pending"): "the agent's",
     ("ApprovalEntry", "while_pending"): "the agent's",
+    ("HoursEntry", "days"): "Monday to Friday",
     ("ExpectEntry", "rule"): "not compared",
     ("ExpectEntry", "approvers"): "not compared",
     ("ExpectEntry", "approvals"): "not compared",

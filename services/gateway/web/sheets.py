@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from fastapi import Response
@@ -25,6 +25,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.words import lasting
+from placet.surfaces.duty import duty_now, hours_words
 from placet.surfaces.texts import number, text
 
 Row: TypeAlias = Mapping[str, Any]
@@ -177,9 +178,19 @@ async def _people(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None
     return rows, None
 
 
-async def _groups(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None) -> Rows:
-    known = deps.directory().groups
-    return [{"id": name, "name": name, "members": sorted(known[name])} for name in sorted(known)], None
+async def _groups(deps: Deps, caller: Caller, _asked: Asked, _after: str | None) -> Rows:
+    known, now = deps.directory(), datetime.now(UTC)
+    rows = [
+        {
+            "id": name,
+            "name": name,
+            "members": sorted(known.groups[name]),
+            "on_duty": duty_now(known, name, caller.language, now),
+            "working_hours": hours_words(known, name, caller.language),
+        }
+        for name in sorted(known.groups)
+    ]
+    return rows, None
 
 
 def _working(row: Row) -> bool:
@@ -304,7 +315,12 @@ SHEETS: Mapping[str, Sheet] = {
             _people,
             of_house=True,
         ),
-        Sheet("groups", {"name": "code", "members": "words"}, _groups, of_house=True),
+        Sheet(
+            "groups",
+            {"name": "code", "members": "words", "on_duty": "text", "working_hours": "text"},
+            _groups,
+            of_house=True,
+        ),
     )
 }
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import SecretStr
 
 from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
-from placet.surfaces.texts import text
+from placet.surfaces.texts import moment, text
 
 #: News that is worth another message.
 TOLD = frozenset({"opened", "edited", "reminded", "escalated", "closed", "finished"})
@@ -71,4 +72,7 @@ def words_of(card: Card) -> str:
     lines = [card.summary, card.note, *card.warnings]
     if card.is_open:
         lines += [f"{text(card.locale, 'Why')}: {card.reason}", f"{text(card.locale, 'Needed')}: {card.needed}"]
+        lines += [f"{text(card.locale, 'On duty')}: {each}" for each in card.duty_lines(partial(moment, card.locale))]
+        if card.deadline is not None:
+            lines.append(f"{text(card.locale, 'Until')}: {moment(card.locale, card.deadline)}")
     return "\n".join(line for line in [*lines, card.url] if line)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
 
 from placet.contracts.messages.approvals import strengths_met
 from placet.notifier.cards import Card, PlanLine
@@ -33,6 +35,8 @@ WARNING_MAX = 200
 WARNINGS_MAX = 5
 ENTRY_MAX = 250
 VOTES_MAX = 10
+#: Groups of which a card says who is on duty: of its ten facts others need up to eight.
+DUTIES_MAX = 2
 VOTE_MAX = 150
 #: Longest text of a notification and of a message in a thread.
 TEXT_MAX = 800
@@ -104,7 +108,8 @@ def news(card: Card) -> str:
     """Return what people are told anew in the card's thread; empty where the card itself says it all."""
     if not card.is_open or card.happened not in _NEWS:
         return ""
-    return kit.cut(card.note, TEXT_MAX)
+    # What a reminder is about: a notification of the thread shows nothing of the card above it.
+    return kit.cut(f"{card.note} {card.summary}" if card.happened == "reminded" else card.note, TEXT_MAX)
 
 
 def verdict(card: Card) -> str:
@@ -217,14 +222,16 @@ def _facts(card: Card) -> Block:
     ]
     shown = [kit.plain(f"{label}: {value}", REASON_MAX) for label, value in facts if value]
     if card.is_open and card.deadline is not None:
-        shown.append(kit.mrkdwn(f"{text(card.locale, 'Until')}: {_deadline(card)}"))
+        shown.append(kit.mrkdwn(f"{text(card.locale, 'Until')}: {_date(card, card.deadline)}"))
+    if card.is_open:
+        duties = card.duty_lines(partial(moment, card.locale))[:DUTIES_MAX]
+        shown += (kit.plain(f"{text(card.locale, 'On duty')}: {each}", REASON_MAX) for each in duties)
     return kit.fields(shown or [kit.plain("", FIELD_MAX)])
 
 
-def _deadline(card: Card) -> str:
-    assert card.deadline is not None  # noqa: S101 - only asked for where there is one
-    fallback = kit.escaped(moment(card.locale, card.deadline)).replace("|", "/").replace("^", " ")
-    return f"<!date^{int(card.deadline.timestamp())}^{{date_short_pretty}} {{time}}|{fallback}>"
+def _date(card: Card, at: datetime) -> str:
+    fallback = kit.escaped(moment(card.locale, at)).replace("|", "/").replace("^", " ")
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time}}|{fallback}>"
 
 
 def _votes(card: Card) -> Iterator[Block]:

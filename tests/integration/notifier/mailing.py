@@ -34,7 +34,9 @@ HURRY = (
 
 
 @asynccontextmanager
-async def a_mailer(url: str, server: MailServer, **settings: Any) -> AsyncIterator[Replica]:
+async def a_mailer(
+    url: str, server: MailServer, directory: Directory = PEOPLE, **settings: Any
+) -> AsyncIterator[Replica]:
     """Run a notifier that hands its mails to `server`."""
     values: dict[str, Any] = {
         "email_host": "127.0.0.1",
@@ -45,7 +47,7 @@ async def a_mailer(url: str, server: MailServer, **settings: Any) -> AsyncIterat
         "public_url": "https://placet.example",
         "notifier_cards_per_minute": {},
     }
-    wired = partial(build, NotifierSettings(**(values | settings)), directory=lambda: PEOPLE)
+    wired = partial(build, NotifierSettings(**(values | settings)), directory=lambda: directory)
     async with a_replica("notifier", url, wired) as replica:
         await replica.empty_tables()
         yield replica

@@ -19,11 +19,12 @@ from placet.notifier.card_limits import Limits
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.claiming import Manners, recount
 from placet.notifier.falling_back import BATCH, UNTOLD, see_to_untold
+from placet.notifier.people import Case
 from placet.notifier.quiet_hours import quiet_hours
 from placet.notifier.rules import ASKED_TRIES_MAX, delivery_id, first_addresses
 from placet.notifier.states import State
 from placet.notifier.worker import Worker
-from tests.builders import a_call, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.cards import Board, closed, finished, opened, progressed
 from tests.support.house import Replica
 
@@ -51,8 +52,8 @@ def untold_so_far() -> float:
 
 def the_id(news: ApprovalOpened) -> str:
     """Return the id of an approval's first delivery."""
-    (address, *_) = first_addresses(news.approval, news.call.requester, Directory())
-    return delivery_id(news.approval_id, address)
+    (place, *_) = first_addresses(news.approval, Case(Directory(), news.call.requester, NOON))
+    return delivery_id(news.approval_id, place.address)
 
 
 async def test_an_update_finds_the_card_by_its_reference(replica: Replica) -> None:

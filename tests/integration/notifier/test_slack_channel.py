@@ -104,7 +104,7 @@ async def test_reminders_and_escalations_stand_in_the_card_s_thread_once(scene: 
     escalated = replace(card, revision=3, happened="escalated", note="Nobody decided yet.")
     await scene.send(escalated, once, key="b")
     told = [each.versions[0]["text"] for each in scene.slack.thread_of(scene.card)]
-    assert ["It is still waiting for a decision.", "Nobody decided yet."] == told
+    assert [f"It is still waiting for a decision. {card.summary}", "Nobody decided yet."] == told
 
 
 async def test_who_asked_is_told_what_became_of_it(scene: Scene) -> None:

@@ -55,6 +55,14 @@ def test_an_approval_without_steps_has_none_due() -> None:
     assert first_step_at(an_approval_rule(), NOON) is None
 
 
+def test_a_reminder_says_what_expires_and_when() -> None:
+    """Whoever reads the note alone knows what it is about."""
+    approval, step = timers.take_step(a_timed())
+    until = f"{approval.expires_at:%Y-%m-%d %H:%M} UTC"
+    note = f"It is still waiting for a decision and expires at {until}: {approval.summary}"
+    assert note == notices.stepped(approval, step).note
+
+
 def test_whom_an_escalation_asks_may_decide_from_then_on() -> None:
     """Carl is a lead: not asked before the escalation, and enough after it."""
     approval = a_timed()

@@ -218,6 +218,22 @@ def test_a_running_call_changes_its_card_with_each_tenth() -> None:
     assert [drawing.running(each, report(fraction)) for each, fraction in unmoved] == [None] * 5
 
 
+@pytest.mark.parametrize(
+    ("locale", "note"),
+    [
+        ("en", "It is still waiting for a decision and expires Nov 22, 2026, 1:00:00\u202fPM CET."),
+        ("de", "Es wartet noch auf eine Entscheidung. Die Frist endet: 22.11.2026, 13:00:00 CET."),
+        ("tr", "Hâlâ karar bekliyor. Süre sonu: 22 Kas 2026 13:00:00 CET."),
+    ],
+)
+def test_a_reminder_says_when_it_expires(locale: str, note: str) -> None:
+    """In the language and by the clock of its reader, also where the deadline moved."""
+    pen = replace(PEN, locale=locale, zone="Europe/Berlin")
+    card = replace(a_card(pen=pen), deadline=None)
+    news = progressed(opened(), 2, kind="reminded", person="", expires_at=NOON)
+    assert note == drawing.moved_on(card, news, pen, (), NOON).note
+
+
 @pytest.mark.parametrize("locale", ["de", "tr"])
 def test_cards_speak_the_language_of_their_reader(locale: str) -> None:
     """Notes, needs and warnings; the call's own sentence is as the tool's template said it."""

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.notifier.cards import Card, VoteShown
+from placet.notifier.cards import Card, DutyShown, VoteShown
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.email.links import MailedLink
 from placet.notifier.channels.email.mail_templates import ARGUMENT_MAX, Letterhead, Place, letter
@@ -155,6 +155,20 @@ def test_one_person_has_one_name() -> None:
     for kind in ("plain", "html"):
         found = re.findall(r"\b(Ada Lovelace|Bo|person|ada|bo)\b", text_of(mail, kind))
         assert {"Ada Lovelace": 2, "Bo": 2} == Counter(found)
+
+
+def test_who_is_on_duty_stands_in_a_mail_by_the_reader_s_clock() -> None:
+    """Until when, too; where nobody is, that all are asked."""
+    duty = [
+        DutyShown("ops", ["person:ada"], datetime(2026, 11, 22, 17, tzinfo=UTC)),
+        DutyShown("late", why_all="nobody"),
+    ]
+    card = Card("a", "acme", "c", digest="a" * 64, names={"person:ada": "Ada"}, on_duty=duty)
+    mail = received(letter(HEAD, card, Kind.AGAIN, Told(), replace(PLACE, zone="Europe/Berlin")))
+    for kind in ("plain", "html"):
+        told = text_of(mail, kind).replace("\u202f", " ")
+        assert "Ada until Nov 22, 2026, 6:00:00 PM CET (ops)" in told
+        assert "nobody in late, so the whole group is asked" in told
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -8,16 +8,18 @@ from typing import Any
 from placet.contracts.messages import ApprovalRule
 from placet.domain.directory import Directory, Person
 from placet.notifier.cards import Address
+from placet.notifier.people import Case, all_of
 from placet.notifier.rules import (
     ASKED_TRIES_MAX,
     RETRY_SECONDS,
+    Place,
     delivery_id,
-    escalation_addresses,
+    escalation_places,
     first_addresses,
     later_addresses,
     retry_after,
 )
-from tests.builders import an_approval_rule
+from tests.builders import NOON, an_approval_rule
 
 ADA = Person("ada", "Ada", emails=("ada@example.org", "ada@example.com"))
 BEN = Person("ben", emails=("ben@example.org",))
@@ -37,7 +39,7 @@ def a_rule(*channels: str, later: list[list[str]] | None = None, **changes: Any)
 
 def first(rule: ApprovalRule, directory: Directory = DIRECTORY) -> list[Address]:
     """Return whom an approval of Ada's call tells first."""
-    return first_addresses(rule, "person:ada", directory)
+    return [place.address for place in first_addresses(rule, Case(directory, "person:ada", NOON))]
 
 
 def test_a_rule_without_channels_tells_the_log() -> None:
@@ -48,8 +50,8 @@ def test_a_rule_without_channels_tells_the_log() -> None:
 def test_an_escalation_adds_the_places_that_were_not_told() -> None:
     """Once each, however many escalations name them; the log stands for a rule without channels here too."""
     rule = a_rule("slack", later=[["slack", "pager"], ["pager", "slack:#boss"]])
-    assert [Address("pager"), Address("slack:#boss", "#boss")] == later_addresses(rule, "v", DIRECTORY)
-    assert [Address("pager")] == later_addresses(a_rule(later=[["log", "pager"]]), "v", DIRECTORY)
+    assert [Address("pager"), Address("slack:#boss", "#boss")] == later_addresses(rule, Case(DIRECTORY, "v", NOON))
+    assert [Address("pager")] == later_addresses(a_rule(later=[["log", "pager"]]), Case(DIRECTORY, "v", NOON))
 
 
 def test_a_channel_named_twice_gets_one_card() -> None:
@@ -72,13 +74,14 @@ def test_a_requester_with_an_entry_is_written_to_and_a_visitor_is_not() -> None:
     """A visitor's id is chosen by the chat frontend and names nobody in the directory."""
     rule = a_rule("email", approvers=["requester"])
     assert [Address("email", "ada@example.org", "ada")] == first(rule)
-    assert [Address("email")] == first_addresses(rule, "ada", DIRECTORY)
+    assert [Address("email")] == [place.address for place in first_addresses(rule, Case(DIRECTORY, "ada", NOON))]
 
 
 def test_an_escalation_writes_to_its_people_by_the_channels_used_so_far() -> None:
     """Whom an escalation names gets a mail where the rule mails, also where the step names no channel."""
-    found = escalation_addresses(["group:legal"], [], ["slack:#ops", "email"], "v", DIRECTORY)
-    assert [Address("email", "ben@example.org", "ben")] == found
+    case = Case(DIRECTORY, "v", NOON)
+    found = escalation_places([], ["slack:#ops", "email"], all_of(["group:legal"], case), case)
+    assert [Place(Address("email", "ben@example.org", "ben"), NOON)] == found
 
 
 def test_one_delivery_per_approval_and_address() -> None:

@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placet.domain.card_text import visible
-from placet.notifier.cards import Card, VoteShown
+from placet.notifier.cards import Card, DutyShown, VoteShown
 from placet.notifier.channels import slack_blocks
 from placet.surfaces import slack as names
 from placet.surfaces.card import Argument
@@ -75,6 +76,12 @@ _cards = st.builds(
     decided_by=_hostile,
     decision_reason=_hostile,
     needed=_hostile,
+    on_duty=st.lists(
+        st.builds(
+            DutyShown, group=_hostile, people=st.lists(_hostile), until=st.just(datetime(2026, 11, 22, tzinfo=UTC))
+        ),
+        max_size=3,
+    ),
     error=_hostile,
     arguments=st.lists(_arguments, max_size=60),
     warnings=st.lists(_hostile, max_size=20),
@@ -244,10 +251,26 @@ def test_one_person_has_one_name_and_one_vote_is_told_once() -> None:
 
 
 def test_people_are_told_anew_of_reminders_only_while_it_waits() -> None:
-    """A reminder and an escalation are news; a vote is not, and nothing is when it is over."""
+    """A reminder, which says of what, and an escalation are news; a vote is not, and nothing is when it is over."""
     reminder = a_card(happened="reminded", note="It is still waiting for a decision.")
     told = [reminder, replace(reminder, happened="voted"), replace(reminder, state="approved")]
-    assert ["It is still waiting for a decision.", "", ""] == [slack_blocks.news(card) for card in told]
+    assert [f"It is still waiting for a decision. {reminder.summary}", "", ""] == [
+        slack_blocks.news(card) for card in told
+    ]
+
+
+def test_who_is_on_duty_stands_among_the_facts_while_it_waits() -> None:
+    """As a plain text: a name is no markup."""
+    duty = [
+        DutyShown("ops", ["person:ada"], datetime(2026, 11, 22, 17, tzinfo=UTC)),
+        DutyShown("late", why_all="nobody"),
+    ]
+    card = a_card(on_duty=duty, names={"person:ada": "<!here>"})
+    told = words(slack_blocks.blocks(card))
+    assert "On duty: <!here> until Nov 22, 2026, 5:00:00\u202fPM UTC (ops)" in told
+    assert "<!here>" not in " ".join(marked_up(slack_blocks.blocks(card)))
+    assert "On duty: nobody in late, so the whole group is asked" in told
+    assert "On duty" not in words(slack_blocks.blocks(replace(card, state="approved")))
 
 
 @pytest.mark.parametrize(

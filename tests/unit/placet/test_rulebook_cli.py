@@ -206,3 +206,58 @@ def test_a_channel_that_nobody_has_set_up_is_an_error(tmp_path: Path) -> None:
     with_mail = CliRunner().invoke(app, ["check", str(file)], env=there)
     assert (1, 0, 0) == (without.exit_code, elsewhere.exit_code, with_mail.exit_code)
     assert f"{file}:8:51: channel 'email' is not set up here" in without.stderr
+
+
+ON_DUTY = """\
+tools:
+  send_email: {description: Sends an email., category: safe_read, parameters: {type: object}}
+groups:
+  ops: {people: [ada, bob], on_call: {people: [ada, bob], starts_at: 2026-01-05 09:00, turn: 1 week}}
+  late:
+    people: [bob]
+    on_call: {calendar: late.ics}
+"""
+BOB_S_YEARS = """\
+BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:test
+BEGIN:VEVENT
+UID:1
+DTSTAMP:20260101T000000Z
+DTSTART:20260101T000000Z
+DTEND:20360101T000000Z
+SUMMARY:bob
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def test_a_calendar_of_no_use_is_an_error_where_it_is_named(tmp_path: Path) -> None:
+    """One that is missing, broken, or names strangers; not where it is asked elsewhere."""
+    file, calendar = tmp_path / "rules.yaml", tmp_path / "late.ics"
+    file.write_text(ON_DUTY)
+    missing, elsewhere = placet_rulebook("check", file), placet_rulebook("check", file, "--anywhere")
+    calendar.write_text("no calendar")
+    broken = placet_rulebook("check", file)
+    calendar.write_text(BOB_S_YEARS.replace("bob", "zoe"))
+    strange = placet_rulebook("check", file)
+    calendar.write_text(BOB_S_YEARS)
+    good = placet_rulebook("check", file)
+    assert [1, 0, 1, 1, 0] == [each.exit_code for each in (missing, elsewhere, broken, strange, good)]
+    head = f"{file}:7:25: the calendar "
+    assert missing.stderr.startswith(f"{head}is of no use, so the whole group would be told: cannot be read")
+    assert broken.stderr.startswith(f"{head}is of no use, so the whole group would be told: it is no iCalendar file")
+    assert strange.stderr.startswith(f"{head}names nobody of the group within 28 days")
+
+
+def test_who_is_on_duty_is_listed(tmp_path: Path) -> None:
+    """Now, or at a moment; where nobody in particular is, all of the group, and why."""
+    file = tmp_path / "rules.yaml"
+    file.write_text(ON_DUTY)
+    at = ("--rulebook", file, "--at", "2026-01-13T00:00+00:00", "--json")
+    late, ops = json.loads(placet_rulebook("duty", *at).stdout)
+    assert (["bob"], "2026-01-19T09:00:00+00:00", None) == (ops["asked_first"], ops["until"], ops["whole_group"])
+    assert (["bob"], None, "the calendar cannot be read") == (late["asked_first"], late["until"], late["whole_group"])
+    assert ["2", "0"] == [
+        str(placet_rulebook("duty", "--rulebook", file, *more).exit_code) for more in (("--at", "noon"), ())
+    ]

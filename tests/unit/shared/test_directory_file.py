@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date, datetime, time
 from pathlib import Path
 
 import pytest
 
 from placet.domain.directory import Directory, Person, SlackUser
 from placet.domain.directory_file import ACTIVATIONS, LOOK_EVERY_SECONDS, RELOAD_FAILURES, DirectoryFile, directory_from
+from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 
 PEOPLE = """\
@@ -23,6 +26,10 @@ groups:
 owners:
   shop: [bob]
 """
+
+
+#: A group whose plan follows.
+PLAN = "groups:\n  ops:\n    people: [ada]\n    on_call: "
 
 
 class Clock:
@@ -86,13 +93,40 @@ def test_rulebook_without_people_has_an_empty_directory() -> None:
             "people:\n  ada: {slack: [{team: T1, user: U1}]}\n  bob: {slack: [{team: T1, user: U1}]}",
             "f:3:17: 'ada' has this already: it must tell one person",
         ),
+        ("groups: {ops: {hours: {time: '9-17'}, people: []}}", "f:1:30: 'time' should match pattern"),
+        (
+            "groups: {ops: {hours: {time: 09:00-17:00, days: [monday]}, people: []}}",
+            "f:1:50: item 1 of 'days' should be",
+        ),
+        (
+            "groups:\n  ops: {people: [], hours: {time: 09:00-17:00, time_zone: Mars}}",
+            "f:2:59: no time zone is called 'Mars'",
+        ),
+        ("groups: {ops: {people: [], on_call: {turn: 1 week}}}", "f:1:37: 'on_call' needs 'people', 'starts_at' and"),
+        (
+            PLAN + "{people: [ben], starts_at: 2026-01-05 09:00, turn: 1 week}",
+            "f:4:24: 'ben' is not in the group, so nobody would be asked",
+        ),
+        (
+            PLAN + "{people: [ada], starts_at: 2026-01-05 09:00, turn: 1 month}",
+            "f:4:65: 'turn' should be like '1 week' or '2 days'",
+        ),
+        (
+            PLAN + "{people: [ada], starts_at: 2026-01-05T09:00Z, turn: 1 day}",
+            "f:4:41: 'starts_at' is meant in 'time_zone': it takes no offset",
+        ),
+        (
+            "groups:\n  ops:\n    people: []\n    on_call: {calendar: a.ics, turn: 1 week, time_zone: UTC}",
+            "f:4:25: a calendar says who is on duty: it takes no 'people', 'starts_at' or 'turn'",
+        ),
         ("groups: {Lead: [ada]}", "f:1:10: 'Lead' should match pattern '^[a-z0-9][a-z0-9-]{0,63}$'"),
         ("directory: [a]", "f:1:12: 'directory' should be the name of a file"),
     ],
 )
 def test_each_mistake_is_told_with_its_place(text: str, problem: str) -> None:
-    """One line, one place."""
-    assert [problem] == problems_of(text)
+    """One line, one place; the words of a schema go on with what it would take."""
+    (found,) = problems_of(text)
+    assert found.startswith(problem)
 
 
 def test_mistake_in_a_file_of_its_own_is_told_with_that_files_name(tmp_path: Path) -> None:
@@ -104,7 +138,7 @@ def test_mistake_in_a_file_of_its_own_is_told_with_that_files_name(tmp_path: Pat
     directory_from(source)
 
     assert [
-        f"{people}:1:16: 'lead' should be a valid list",
+        f"{people}:1:16: 'lead' should be the list of its people, or a mapping",
         f"{people}:2:1: unknown key 'rules'",
         f"{source.file}:2:1: 'people' stands in the file that 'directory' names",
     ] == [str(problem) for problem in sorted(source.problems)]
@@ -224,5 +258,47 @@ def test_bad_file_at_the_start_is_an_error(tmp_path: Path) -> None:
     rulebook = tmp_path / "rulebook.yaml"
     rulebook.write_text("groups: {lead: ada}\n")
 
-    with pytest.raises(RulebookInvalid, match="'lead' should be a valid list"):
+    with pytest.raises(RulebookInvalid, match="'lead' should be the list of its people, or a mapping"):
         DirectoryFile(rulebook)
+
+
+def test_a_calendar_is_read_again_when_it_changes_and_keeps_nobody_in_office(tmp_path: Path) -> None:
+    """One that cannot be used leaves who is who up to date; only whoever asks who is on duty has it read."""
+    rulebook, calendar, clock = tmp_path / "rulebook.yaml", tmp_path / "ops.ics", Clock()
+    rulebook.write_text("groups: {ops: {people: [ada], on_call: {calendar: ops.ics}}}\n")
+    read: list[str] = []
+
+    def reader(named: CalendarFile) -> CalendarFile:
+        read.append(named.file)
+        return replace(named, problem="", digest=Path(named.file).read_text() if calendar.exists() else "")
+
+    watched, other = DirectoryFile(rulebook, clock, calendars=reader), DirectoryFile(rulebook, clock)
+    written(calendar, "first")
+    clock.pass_by()
+    first = watched.current().duty["ops"].plan
+    written(calendar, "another")
+    clock.pass_by()
+    second = watched.current().duty["ops"].plan
+
+    assert isinstance(first, CalendarFile)
+    assert isinstance(second, CalendarFile)
+    assert ("first", "another") == (first.digest, second.digest)
+    assert [str(calendar)] * 3 == read
+    assert CalendarFile(str(calendar)) == other.current().duty["ops"].plan
+
+
+def test_hours_and_plan_of_a_group_are_read_as_they_stand() -> None:
+    """A group with a plan has the same people as one that is a list."""
+    text = """\
+groups:
+  ops:
+    people: [ada, bob]
+    hours: {time: "22:00-06:00", days: [fri, sat], time_zone: Europe/Berlin, holidays: [2026-12-25]}
+    on_call: {people: [bob, ada], starts_at: 2026-01-05 09:00, turn: 2 weeks, time_zone: Europe/Berlin}
+"""
+    hours = Hours(time(22), time(6), frozenset({4, 5}), "Europe/Berlin", frozenset({date(2026, 12, 25)}))
+    plan = Rotation(("bob", "ada"), datetime(2026, 1, 5, 9), 14, "Europe/Berlin")  # noqa: DTZ001 - a clock on a wall
+    found = directory_from(parse_yaml("f", text.encode()))
+
+    assert {"ops": frozenset({"ada", "bob"})} == found.groups
+    assert {"ops": GroupDuty(hours, plan)} == found.duty

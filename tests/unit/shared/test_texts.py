@@ -26,14 +26,14 @@ from placet.gateway.web.words import UNITS
 from placet.jobs.states import JobState
 from placet.notifier import channels, drawing, key_codes
 from placet.notifier.states import State as DeliveryState
-from placet.surfaces import card, plan, texts
+from placet.surfaces import card, duty, plan, texts
 from placet.surfaces.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
 from tests.builders import NOON
 
 #: Where texts are that a catalogue must have.
 _CHANNELS, _WEB = (Path(str(each.__file__)).parent for each in (channels, web))
 SOURCES = [
-    *(Path(str(each.__file__)) for each in (card, drawing, key_codes, plan)),
+    *(Path(str(each.__file__)) for each in (card, drawing, duty, key_codes, plan)),
     _CHANNELS / "email" / "mail_templates.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     # There, `text` is what SQLAlchemy calls a parameter.

@@ -106,7 +106,8 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
     if kind is not Kind.ASKED:
         _follow(message, told.ids)
     values = {"card": card, "kind": kind, "asks": kind in ASKING, "link": place.link, "arguments": head.arguments}
-    values |= {"votes_max": VOTES_MAX, "edited": _edited(card, told), "at": partial(_moment, card.locale, place.zone)}
+    at = partial(_moment, card.locale, place.zone)
+    values |= {"votes_max": VOTES_MAX, "edited": _edited(card, told), "at": at, "on_duty": card.duty_lines(at)}
     return _written(message, card.locale, values)
 
 

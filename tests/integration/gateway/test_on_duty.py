@@ -1,0 +1,41 @@
+"""Where the pages say who is on duty: the groups of administrators, and the page of an approval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+
+import httpx
+
+from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
+from tests.integration.gateway.test_inbox_page import signed_in
+from tests.support.gateway import open_house
+from tests.support.inbox_scene import DIRECTORY, hold
+
+
+async def test_pages_say_who_is_on_duty_now(gateway_database_url: str, tmp_path: Path) -> None:
+    """Until when, or that nobody is; with the hours, in the reader's language; and only of groups that have a plan."""
+    begins = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=1)
+    hours = Hours(time(9), time(17, 30), frozenset({0, 4}), "Europe/Berlin")
+    duty = {
+        "finance": GroupDuty(hours, Rotation(("ada", "grace"), begins, 7)),
+        "late": GroupDuty(plan=CalendarFile("x")),
+    }
+    groups = {**DIRECTORY.groups, "late": frozenset({"grace"}), "all": frozenset({"ada"})}
+    known = replace(DIRECTORY, groups=groups, duty=duty)
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: known) as house:
+        key = house.key("admin", tenant="default")
+        row = hold(house, "refund", "Refund?", {}, approval_rule={"approvers": ["group:finance", "group:all"]})
+        async with httpx.AsyncClient(
+            base_url=house.gateways[0].url, headers={"authorization": f"Bearer {key}"}, timeout=30
+        ) as boss:
+            english = (await boss.get("/admin/groups")).text
+            german = (await boss.get("/admin/groups", headers={"accept-language": "de"})).text
+        async with signed_in(house, "ada") as browser:
+            page = (await browser.get(f"/inbox/{row['approval_id']}")).text
+
+    assert ("Ada until " in english, "Mon, Fri 09:00-17:30 Europe/Berlin" in english) == (True, True)
+    assert "unknown: the calendar of late cannot be read, so the whole group is asked" in english
+    assert ("Im Dienst" in german, "Ada bis " in german, "Mo, Fr 09:00-17:30 Europe/Berlin" in german) == (True,) * 3
+    assert (1, True) == (page.count("On duty:"), "On duty: Ada until " in page)
