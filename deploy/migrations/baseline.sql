@@ -992,6 +992,7 @@ CREATE TABLE notifier.deliveries (
   sent_version INTEGER NOT NULL,
   card JSONB NOT NULL,
   reference JSONB,
+  joint VARCHAR DEFAULT '' NOT NULL,
   attempt INTEGER NOT NULL,
   fence INTEGER NOT NULL,
   lease_until TIMESTAMP WITH TIME ZONE,

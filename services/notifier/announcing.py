@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from placet.contracts.messages import (
     ApprovalClosed,
@@ -20,7 +20,7 @@ from placet.contracts.messages import (
 )
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
-from placet.notifier import drawing, rules
+from placet.notifier import drawing, joint_mails, rules
 from placet.notifier.card_limits import topic_of
 from placet.notifier.cards import Address, Card, kind_of
 from placet.notifier.drawing import Pen
@@ -42,6 +42,8 @@ class Announcer:
     language: str
     #: False: this installation has no channel but its log, so that nothing is stored for that alone.
     has_channels: bool = True
+    #: How long a mail that asks waits for further calls of its person.
+    mail_window: timedelta = timedelta(0)
 
     def has_card(self, news: ApprovalOpened) -> bool:
         """Tell whether an approval gets cards; else it gets lines in the log."""
@@ -65,7 +67,8 @@ class Announcer:
         places += [(each, State.ASLEEP) for each in rules.later_addresses(news.approval, requester, directory)]
         for rank, (address, state) in enumerate(places):
             card = self._first_card(news, address, directory, plan)
-            yield rules.opened(news, address, state, card, at, topic=topic_of(card), rank=rank)
+            made = rules.opened(news, address, state, card, at, topic=topic_of(card), rank=rank)
+            yield joint_mails.delayed(made, self.mail_window)
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""

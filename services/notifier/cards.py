@@ -137,7 +137,7 @@ class Card:
     #: them; 0: none is offered.
     again_uses: int = 0
     again_bounds: list[str] = field(default_factory=list)
-    #: `high`: shown alone, never in a batch.
+    #: `high`: never kept back, and decided in no batch.
     risk: Literal["normal", "high"] = "normal"
     #: Further approvals of the same tool and target that wait and are not shown on a card of their own.
     similar: int = 0
@@ -162,7 +162,7 @@ class Card:
 
     @property
     def batchable(self) -> bool:
-        """Whether it may be shown among others and be decided together with them."""
+        """Whether it may be counted on another card, and be decided together with others."""
         return self.risk == "normal"
 
 

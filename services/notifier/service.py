@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -82,11 +83,13 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         settings.public_url,
         settings.notifier_language,
         has_channels=bool(endpoints or settings.notifier_apprise or {"email", "slack"} & channels.keys()),
+        mail_window=timedelta(seconds=settings.email_wait_seconds),
     )
     manners = Manners(
         Limits(settings.notifier_waiting_max, settings.notifier_same_max),
         settings.notifier_cards_per_minute,
         partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
+        joins=settings.email_wait_seconds > 0,
     )
     posting = EventWorker(runtime.units, endpoints, poster)
     return Service(

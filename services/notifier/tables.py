@@ -79,6 +79,8 @@ class DeliveryRow(SQLModel, table=True):
     card: dict[str, Any] = Field(sa_type=pg.JSONB)
     #: What the channel needs to find the card again; null until it was shown.
     reference: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    #: Key of the mail that asks about this card and others at once; empty where it is told alone.
+    joint: str = Field(default="", sa_column_kwargs={"server_default": ""})
     #: Tries of this version; fence counts every claim there ever was.
     attempt: int = 0
     fence: int = 0

@@ -44,6 +44,7 @@ async def a_mailer(url: str, server: MailServer, **settings: Any) -> AsyncIterat
         "email_bounces": "bounces@example.org",
         "public_url": "https://placet.example",
         "notifier_cards_per_minute": {},
+        "email_wait_seconds": 0,
     }
     wired = partial(build, NotifierSettings(**(values | settings)), directory=lambda: PEOPLE)
     async with a_replica("notifier", url, wired) as replica:
