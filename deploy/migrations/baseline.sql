@@ -1017,6 +1017,8 @@ CREATE INDEX ix_deliveries_given_up ON notifier.deliveries (tenant, updated_at, 
 ;;
 CREATE INDEX ix_deliveries_late ON notifier.deliveries (tell_by) WHERE pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')
 ;;
+CREATE INDEX ix_deliveries_message ON notifier.deliveries ((reference ->> 'channel'), (reference ->> 'ts')) WHERE reference ->> 'ts' IS NOT NULL
+;;
 CREATE INDEX ix_deliveries_untold ON notifier.deliveries (approval_id) WHERE pending AND NOT alerted AND state = 'given_up'
 ;;
 CREATE INDEX ix_deliveries_waiting ON notifier.deliveries (tenant, channel, recipient) WHERE pending AND state IN ('due', 'kept', 'sent')

@@ -6,11 +6,12 @@ Pure but for one reader, which says who is who now.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from placet.contracts.messages import (
     ApprovalClosed,
+    ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
     Message,
@@ -18,8 +19,9 @@ from placet.contracts.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
+from placet.domain.approvers import identity_of
 from placet.domain.catalog import Catalog
-from placet.domain.directory import Directory
+from placet.domain.directory import Directory, Person
 from placet.notifier import drawing, joint_mails, rules
 from placet.notifier.card_limits import topic_of
 from placet.notifier.cards import Address, Card, kind_of
@@ -29,6 +31,9 @@ from placet.notifier.states import Event, State
 from placet.surfaces.card import critical_arguments, names_in
 from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of
+
+#: People whom a card calls by their names at once; where it asks more, the channel itself is enough.
+ASKED_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class Announcer:
             moved = rules.unchanged(delivery)
             if news.revision > delivery.revision:
                 pen = self._pen(delivery.address, directory)
-                moved = rules.revised(delivery, drawing.moved_on(delivery.card, news, pen, critical, at), at)
+                card = drawing.moved_on(delivery.card, news, pen, critical, at)
+                moved = rules.revised(delivery, self._asking(card, delivery.address, news, directory), at)
             if delivery.address in asked and delivery.card.is_open:
                 woken = rules.woken(moved.after, Event.ESCALATED, at)
                 moved = Moved(delivery, woken.after, Event.ESCALATED) if woken.changed else moved
@@ -94,6 +100,7 @@ class Announcer:
             for address in self._asked_too(news, deliveries, directory):
                 if address not in known:
                     card = drawing.for_another(newest.card, self._pen(address, directory))
+                    card = self._asking(replace(card, comments=[]), address, news, directory)
                     yield rules.joined(newest, address, card, at)
 
     def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
@@ -120,6 +127,24 @@ class Announcer:
             known = delivery.card.ended != ""
             yield rules.unchanged(delivery) if known else rules.revised(delivery, drawing.ran(delivery.card, news), at)
 
+    def comment(self, news: ApprovalCommented, deliveries: Iterable[Delivery], at: datetime) -> Iterator[Moved]:
+        """Yield what a comment does to the cards that have a thread; in the one that it was written in it stands."""
+        directory = self.directory()
+        for delivery in deliveries:
+            here, known = delivery.reference or {}, {each.comment_id for each in delivery.card.comments}
+            if delivery.address.kind not in rules.IN_PLACE or delivery.tenant != news.tenant:
+                continue
+            if news.comment_id not in known and news.said_in != f"{here.get('channel')}/{here.get('ts')}":
+                card = drawing.commented(delivery.card, news, self._pen(delivery.address, directory))
+                yield rules.revised(delivery, card, at)
+
+    def _asking(self, card: Card, address: Address, news: ApprovalProgressed, directory: Directory) -> Card:
+        """Return the card of an address with whom an escalation or a delegation asks too."""
+        if not news.approvers:
+            return card
+        asked = rules.people_of(news.approvers, card.requested_by, directory)
+        return replace(card, asks=_called(address, asked))
+
     def _asked_too(
         self, news: ApprovalProgressed, deliveries: list[Delivery], directory: Directory
     ) -> Iterator[Address]:
@@ -130,7 +155,9 @@ class Announcer:
         yield from rules.escalation_addresses(news.approvers, news.channels, told, requester, directory)
 
     def _first_card(self, news: ApprovalOpened, address: Address, directory: Directory, plan: Plan | None) -> Card:
-        return drawing.first_card(news, self._pen(address, directory), self._critical(news.call), plan)
+        card = drawing.first_card(news, self._pen(address, directory), self._critical(news.call), plan)
+        asked = rules.asked_first(news.approval, news.call.requester, directory)
+        return replace(card, asks=_called(address, asked))
 
     def _critical(self, call: ShownCall) -> list[str]:
         return critical_arguments(self.tools, call.tool, call.schema_digest)
@@ -139,3 +166,9 @@ class Announcer:
         person = directory.people.get(address.person)
         language = language_of(person.language if person else "", self.language)
         return Pen(language, self.public_url.rstrip("/"), names_in(directory))
+
+
+def _called(address: Address, people: list[Person]) -> list[str]:
+    """Return the ids of people whom a card at an address calls one by one: none where they are too many."""
+    few = address.kind in rules.IN_PLACE and len(people) <= ASKED_MAX
+    return [identity_of(each.id) for each in people] if few else []

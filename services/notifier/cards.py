@@ -54,6 +54,17 @@ class VoteShown:
 
 
 @dataclass(frozen=True, slots=True)
+class CommentShown:
+    """What somebody said about an approval; it decides nothing."""
+
+    comment_id: str
+    person: str
+    words: str
+    #: Whether it asks the requester something.
+    question: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PlanLine:
     """One staged entry of a commit, as one line."""
 
@@ -109,6 +120,10 @@ class Card:
     votes: list[VoteShown] = field(default_factory=list)
     #: What decides, in words: `2 of finance`.
     needed: str = ""
+    #: Ids of whom it asks, where they are few enough to be called one by one; only on cards that can do that.
+    asks: list[str] = field(default_factory=list)
+    #: What people said about it, the newest only; only on cards that have a thread.
+    comments: list[CommentShown] = field(default_factory=list)
     #: Who said "I'm on it".
     claimed_by: str = ""
     #: How long that holds; it binds nobody.

@@ -100,10 +100,14 @@ def channels_of(rule: ApprovalRule) -> list[str]:
 
 def first_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:
     """Return where an approval is shown as soon as it opens."""
+    return _once(_addresses(channels_of(rule), asked_first(rule, requester, directory)))
+
+
+def asked_first(rule: ApprovalRule, requester: str, directory: Directory) -> list[Person]:
+    """Return the active people who may decide or veto as soon as an approval opens, once each."""
     others = [*rule.alternatives, *(panel for demand in rule.also for panel in demand.panels)]
     approvers = [*rule.approvers, *rule.veto, *(name for panel in others for name in panel.approvers)]
-    people = people_of(approvers, requester, directory)
-    return _once(_addresses(channels_of(rule), people))
+    return people_of(approvers, requester, directory)
 
 
 def later_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:

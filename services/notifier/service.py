@@ -12,6 +12,7 @@ import structlog
 
 from placet.contracts.messages import (
     ApprovalClosed,
+    ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
     KeyOffered,
@@ -105,6 +106,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
                 {
                     RetryDelivery: one_by_one(handlers.retry),
                     RetryWebhookEvent: one_by_one(handlers.retry_event),
+                    ApprovalCommented: one_by_one(partial(handlers.comment, announcer=announcer)),
                     KeyOffered: one_by_one(partial(send_code, directory=directory, channels=channels)),
                 },
             ),

@@ -45,6 +45,13 @@ class DeliveryRow(SQLModel, table=True):
             postgresql_where=sa.text("state = 'given_up'"),
         ),
         sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
+        # A reply in Slack names the message that it stands under.
+        sa.Index(
+            "ix_deliveries_message",
+            sa.text("(reference ->> 'channel')"),
+            sa.text("(reference ->> 'ts')"),
+            postgresql_where=sa.text("reference ->> 'ts' IS NOT NULL"),
+        ),
         sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
         sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
         {"schema": "notifier"},

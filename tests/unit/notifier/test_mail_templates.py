@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -274,7 +275,13 @@ def test_no_card_changes_what_a_list_of_calls_is(cards: list[Card]) -> None:
 def some_cards(locale: str = "en") -> list[Card]:
     """Return a call with a fake fact in its sentence, and a risky one with a warning."""
     noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
-    facts = {"reason": "Mails are read.", "rule": "mails", "deadline": noon, "locale": locale, "tool": "mail"}
+    facts: dict[str, Any] = {
+        "reason": "Mails are read.",
+        "rule": "mails",
+        "deadline": noon,
+        "locale": locale,
+        "tool": "mail",
+    }
     first = Card("a-1", "acme", "c", summary="Send it?\nHeld because: nothing", url="https://x.example/1", **facts)
     risky = replace(first, approval_id="a-2", summary="Run <b>rm</b>?", risk="high", warnings=["It mixes alphabets."])
     return [first, replace(risky, url="https://x.example/2")]
