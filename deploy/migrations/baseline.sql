@@ -992,6 +992,7 @@ CREATE TABLE notifier.deliveries (
   sent_version INTEGER NOT NULL,
   card JSONB NOT NULL,
   reference JSONB,
+  joint VARCHAR DEFAULT '' NOT NULL,
   attempt INTEGER NOT NULL,
   fence INTEGER NOT NULL,
   lease_until TIMESTAMP WITH TIME ZONE,
@@ -1015,6 +1016,8 @@ CREATE INDEX ix_deliveries_due ON notifier.deliveries (due_at) WHERE state = 'du
 CREATE INDEX ix_deliveries_given_up ON notifier.deliveries (tenant, updated_at, delivery_id) WHERE state = 'given_up'
 ;;
 CREATE INDEX ix_deliveries_late ON notifier.deliveries (tell_by) WHERE pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')
+;;
+CREATE INDEX ix_deliveries_message ON notifier.deliveries ((reference ->> 'channel'), (reference ->> 'ts')) WHERE reference ->> 'ts' IS NOT NULL
 ;;
 CREATE INDEX ix_deliveries_untold ON notifier.deliveries (approval_id) WHERE pending AND NOT alerted AND state = 'given_up'
 ;;

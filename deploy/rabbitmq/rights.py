@@ -42,6 +42,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.RetryDelivery: ("gateway",),
     m.RetryWebhookEvent: ("gateway",),
     m.KeyOffered: ("gateway",),
+    m.ApprovalCommented: ("gateway",),
     m.TryRulebook: ("gateway",),
     m.RulebookTried: ("policy",),
     m.ResolveCall: ("gateway",),

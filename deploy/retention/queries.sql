@@ -91,11 +91,12 @@ WHERE requester = :identity OR EXISTS (
 UNION SELECT call_id FROM executor.executions WHERE resolved_by = :identity OR call LIKE '%"' || :identity || '"%'
 
 -- name: words
--- What they wrote as reasons and answers: others quote it.
+-- What they wrote as reasons, answers and comments: others quote it.
 SELECT DISTINCT said FROM (
     SELECT reason AS said FROM approval.decisions WHERE person = :identity
     UNION ALL SELECT details ->> 'response' FROM approval.decisions WHERE person = :identity
     UNION ALL SELECT resolution_note FROM executor.executions WHERE resolved_by = :identity
+    UNION ALL SELECT text FROM gateway.comments WHERE person = :identity
 ) AS written WHERE length(said) >= :least
 
 -- name: blank_decisions

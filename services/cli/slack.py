@@ -40,11 +40,13 @@ def manifest(
 
 def manifest_of(name: str, url: str) -> dict[str, Any]:
     """Return the manifest of the app; without `url` it uses Socket Mode."""
-    from placet.surfaces.slack import BOT_SCOPES, INTERACTIONS_PATH
+    from placet.surfaces.slack import BOT_EVENTS, BOT_SCOPES, EVENTS_PATH, INTERACTIONS_PATH
 
     interactivity: dict[str, Any] = {"is_enabled": True}
+    events: dict[str, Any] = {"bot_events": list(BOT_EVENTS)}
     if url:
         interactivity["request_url"] = f"{url.rstrip('/')}{INTERACTIONS_PATH}"
+        events["request_url"] = f"{url.rstrip('/')}{EVENTS_PATH}"
     return {
         "display_information": {
             "name": name,
@@ -54,6 +56,7 @@ def manifest_of(name: str, url: str) -> dict[str, Any]:
         "features": {"bot_user": {"display_name": name, "always_online": True}},
         "oauth_config": {"scopes": {"bot": list(BOT_SCOPES)}},
         "settings": {
+            "event_subscriptions": events,
             "interactivity": interactivity,
             "org_deploy_enabled": False,
             "socket_mode_enabled": not url,

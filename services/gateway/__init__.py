@@ -6,7 +6,8 @@ Consumes: HandoverRequested (gateway.handovers); and, each instance by itself, C
 JobEvents and the answers to what it sent, DecisionAnswered and RulebookTried.
 Emits: MessagePosted, ConsentAnswered, OperatorSpoke, HolderChanged, ConversationEnded, StopTurn, ProposeChanges and
 DiscardChanges; RunJob and CancelJob; DecideApproval (signed: who decided, and what they saw); ResolveDeadLetter,
-ResolveCall, RevokeGrant, RetryDelivery, RetryWebhookEvent, KeyOffered, TryRulebook and MailBounced.
+ResolveCall, RevokeGrant, RetryDelivery, RetryWebhookEvent, KeyOffered, ApprovalCommented, TryRulebook and
+MailBounced.
 Promises: nobody sees another tenant's rows; a client that reconnects misses nothing and sees nothing twice; what it
 shows about other services' work it reads from the `read` schema and never writes.
 """

@@ -6,11 +6,12 @@ Pure but for one reader, which says who is who now.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from placet.contracts.messages import (
     ApprovalClosed,
+    ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
     Message,
@@ -18,10 +19,10 @@ from placet.contracts.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
-from placet.domain.approvers import group_in, group_of
+from placet.domain.approvers import group_in, group_of, identity_of
 from placet.domain.catalog import Catalog
-from placet.domain.directory import Directory
-from placet.notifier import drawing, people, rules
+from placet.domain.directory import Directory, Person
+from placet.notifier import drawing, joint_mails, people, rules
 from placet.notifier.card_limits import topic_of
 from placet.notifier.cards import Address, Card, kind_of
 from placet.notifier.drawing import Pen
@@ -31,6 +32,9 @@ from placet.notifier.states import State
 from placet.surfaces.card import critical_arguments, names_in
 from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of
+
+#: People whom a card calls by their names at once; where it asks more, the channel itself is enough.
+ASKED_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Announcer:
     language: str
     #: False: this installation has no channel but its log, so that nothing is stored for that alone.
     has_channels: bool = True
+    #: How long a mail that asks waits for further calls of its person.
+    mail_window: timedelta = timedelta(0)
 
     def has_card(self, news: ApprovalOpened) -> bool:
         """Tell whether an approval gets cards; else it gets lines in the log."""
@@ -67,8 +73,9 @@ class Announcer:
         places = [(each, State.DUE) for each in rules.first_addresses(news.approval, case)]
         places += [(Place(each, at), State.ASLEEP) for each in rules.later_addresses(news.approval, case)]
         for rank, (place, state) in enumerate(places):
-            card = self._first_card(news, place, case.directory, plan)
-            yield rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
+            card = self._first_card(news, place, case, plan)
+            made = rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
+            yield joint_mails.delayed(made, self.mail_window)
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""
@@ -80,7 +87,8 @@ class Announcer:
             if news.revision > delivery.revision:
                 pen = self._pen(delivery.address, directory)
                 card = drawing.moved_on(delivery.card, news, pen, critical, at)
-                moved = rules.revised(delivery, self._on_duty(card, news.approvers, pen, directory, at), at)
+                card = self._on_duty(card, news.approvers, pen, directory, at)
+                moved = rules.revised(delivery, self._asking(card, delivery.address, news, directory, at), at)
             if delivery.address in asked and delivery.card.is_open:
                 woken = rules.asked_now(moved.after, at, escalates=news.kind != "reminded")
                 moved = Moved(delivery, woken.after, woken.event) if woken.changed else moved
@@ -95,8 +103,9 @@ class Announcer:
             for address in self._asked_too(news, deliveries, directory, at):
                 if address not in known:
                     pen = self._pen(address, directory)
-                    card = drawing.for_another(newest.card, pen)
+                    card = replace(drawing.for_another(newest.card, pen), comments=[])
                     card = self._on_duty(card, news.approvers, pen, directory, at)
+                    card = self._asking(card, address, news, directory, at)
                     yield rules.joined(newest, address, card, at)
 
     def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
@@ -123,6 +132,26 @@ class Announcer:
             known = delivery.card.ended != ""
             yield rules.unchanged(delivery) if known else rules.revised(delivery, drawing.ran(delivery.card, news), at)
 
+    def comment(self, news: ApprovalCommented, deliveries: Iterable[Delivery], at: datetime) -> Iterator[Moved]:
+        """Yield what a comment does to the cards that have a thread; in the one that it was written in it stands."""
+        directory = self.directory()
+        for delivery in deliveries:
+            here, known = delivery.reference or {}, {each.comment_id for each in delivery.card.comments}
+            if delivery.address.kind not in rules.IN_PLACE or delivery.tenant != news.tenant:
+                continue
+            if news.comment_id not in known and news.said_in != f"{here.get('channel')}/{here.get('ts')}":
+                card = drawing.commented(delivery.card, news, self._pen(delivery.address, directory))
+                yield rules.revised(delivery, card, at)
+
+    def _asking(
+        self, card: Card, address: Address, news: ApprovalProgressed, directory: Directory, at: datetime
+    ) -> Card:
+        """Return the card of an address with whom an escalation or a delegation asks too."""
+        if not news.approvers:
+            return card
+        asked = people.on_duty_of(news.approvers, Case(directory, card.requested_by, at, card.agent))
+        return replace(card, asks=_called(address, [each.person for each in asked]))
+
     def _asked_too(
         self, news: ApprovalProgressed, deliveries: list[Delivery], directory: Directory, at: datetime
     ) -> list[Address]:
@@ -146,10 +175,12 @@ class Announcer:
             return []
         return [place.address for place in rules.escalation_places(news.channels, told, asked, case)]
 
-    def _first_card(self, news: ApprovalOpened, place: Place, directory: Directory, plan: Plan | None) -> Card:
-        pen = self._pen(place.address, directory)
+    def _first_card(self, news: ApprovalOpened, place: Place, case: Case, plan: Plan | None) -> Card:
+        pen = self._pen(place.address, case.directory)
         card = drawing.first_card(news, pen, self._critical(news.call), plan)
-        return self._on_duty(card, people.named_by(news.approval), pen, directory, place.at)
+        asked = [each.person for each in people.first_people(news.approval, case)]
+        card = replace(card, asks=_called(place.address, asked))
+        return self._on_duty(card, people.named_by(news.approval), pen, case.directory, place.at)
 
     def _on_duty(self, card: Card, approvers: Iterable[str], pen: Pen, directory: Directory, at: datetime) -> Card:
         """Return a card that says who is on duty at a moment, of the groups that it named before or that are asked."""
@@ -165,3 +196,9 @@ class Announcer:
         language = language_of(person.language if person else "", self.language)
         zone = person.zone if person else "UTC"
         return Pen(language, self.public_url.rstrip("/"), names_in(directory), zone)
+
+
+def _called(address: Address, asked: list[Person]) -> list[str]:
+    """Return the ids of people whom a card at an address calls one by one: none where they are too many."""
+    few = address.kind in rules.IN_PLACE and len(asked) <= ASKED_MAX
+    return [identity_of(each.id) for each in asked] if few else []

@@ -112,6 +112,7 @@ def _recounted(shown: Sequence[Delivery], kept: Sequence[Delivery], at: datetime
                 delivery,
                 card=card,
                 version=delivery.version + 1,
+                joint="",
                 state=MACHINE.next_state(delivery.state, Event.REVISED),
                 due_at=at,
             )

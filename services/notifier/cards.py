@@ -57,6 +57,17 @@ class VoteShown:
 
 
 @dataclass(frozen=True, slots=True)
+class CommentShown:
+    """What somebody said about an approval; it decides nothing."""
+
+    comment_id: str
+    person: str
+    words: str
+    #: Whether it asks the requester something.
+    question: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PlanLine:
     """One staged entry of a commit, as one line."""
 
@@ -128,6 +139,10 @@ class Card:
     on_duty: list[DutyShown] = field(default_factory=list)
     #: Whether those on duty could be too few, or not the right ones: an escalation asks whole groups then.
     asks_all: bool = False
+    #: Ids of whom it asks, where they are few enough to be called one by one; only on cards that can do that.
+    asks: list[str] = field(default_factory=list)
+    #: What people said about it, the newest only; only on cards that have a thread.
+    comments: list[CommentShown] = field(default_factory=list)
     #: Who said "I'm on it".
     claimed_by: str = ""
     #: How long that holds; it binds nobody.
@@ -156,7 +171,7 @@ class Card:
     #: them; 0: none is offered.
     again_uses: int = 0
     again_bounds: list[str] = field(default_factory=list)
-    #: `high`: shown alone, never in a batch.
+    #: `high`: never kept back, and decided in no batch.
     risk: Literal["normal", "high"] = "normal"
     #: Further approvals of the same tool and target that wait and are not shown on a card of their own.
     similar: int = 0
@@ -194,7 +209,7 @@ class Card:
 
     @property
     def batchable(self) -> bool:
-        """Whether it may be shown among others and be decided together with them."""
+        """Whether it may be counted on another card, and be decided together with others."""
         return self.risk == "normal"
 
 

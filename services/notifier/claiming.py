@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import accumulate, pairwise
 
-from placet.notifier import card_limits, pacing, store
+from placet.notifier import card_limits, joint_mails, pacing, store
 from placet.notifier.card_limits import Limits
 from placet.notifier.changes import change_of
 from placet.notifier.quiet_hours import QuietHours, hush
@@ -30,23 +31,48 @@ class Manners:
     #: Kind of channel -> cards a minute, for each tenant and channel.
     per_minute: Mapping[str, int] = field(default_factory=dict)
     hours_of: Callable[[Delivery], QuietHours | None] = _never
+    #: Whether calls that one person is asked about within a short while share a mail.
+    joins: bool = False
 
 
 async def claim(
     work: Work, claims: Claims, manners: Manners, limit: int, lease: timedelta
-) -> tuple[list[Delivery], bool]:
-    """Claim deliveries for this worker, until the lease runs out; tell too whether more may be due."""
+) -> tuple[list[list[Delivery]], bool]:
+    """Claim deliveries for this worker, until the lease runs out; tell too whether more may be due.
+
+    Those of one list are told at once, by one mail; all others are lists of one.
+    """
     found = await store.claimable(work, claims, limit)
     hushed = hush(found, manners.hours_of, work.now)
     await store.change(work, [each.after for each in hushed])
     rest = _without(found, hushed)
+    if manners.joins:
+        rest += await _company(work, rest, limit)
     rest = await _with_room(work, rest, manners.limits)
-    lanes = {pacing.lane_of(each) for each in rest if each.address.kind in manners.per_minute}
-    if lanes:
-        spoken_for = await store.pace(work, lanes)
-        rest, until = pacing.in_pace(rest, spoken_for, manners.per_minute, work.now)
-        await store.pause(work, (Pause(*lane, at) for lane, at in until.items()))
-    return await store.claim(work, rest, lease), len(found) == limit
+    mails = joint_mails.mails_of(rest) if manners.joins else [[each] for each in rest]
+    mails = await _in_pace(work, mails, manners.per_minute)
+    claimed = await store.claim(work, [each for mail in mails for each in mail], lease)
+    ends = list(accumulate(map(len, mails), initial=0))
+    return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == limit
+
+
+async def _company(work: Work, due: list[Delivery], limit: int) -> list[Delivery]:
+    """Return what waits for others and goes out with what is due; it is locked, and waits for no lock."""
+    sharing = [each for each in due if joint_mails.may_share(each)]
+    return joint_mails.company(due, await store.company(work, sharing, limit)) if sharing else []
+
+
+async def _in_pace(work: Work, mails: list[list[Delivery]], per_minute: Mapping[str, int]) -> list[list[Delivery]]:
+    """Return what the pace of its channel lets through; a mail counts once, whatever it lists."""
+    first = [mail[0] for mail in mails]
+    lanes = {pacing.lane_of(each) for each in first if each.address.kind in per_minute}
+    if not lanes:
+        return mails
+    spoken_for = await store.pace(work, lanes)
+    let, until = pacing.in_pace(first, spoken_for, per_minute, work.now)
+    await store.pause(work, (Pause(*lane, at) for lane, at in until.items()))
+    through = {each.delivery_id for each in let}
+    return [mail for mail in mails if mail[0].delivery_id in through]
 
 
 async def _with_room(work: Work, found: list[Delivery], limits: Limits) -> list[Delivery]:

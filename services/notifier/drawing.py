@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from placet.contracts.messages import (
     ApprovalClosed,
+    ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
     ApprovalRule,
@@ -21,11 +22,11 @@ from placet.contracts.messages import (
 )
 from placet.contracts.messages.approvals import ProgressKind
 from placet.domain.approvers import identity_of
-from placet.domain.card_text import visible
+from placet.domain.card_text import visible, visible_lines
 from placet.domain.duty import OnDuty
 from placet.domain.grants import offered_again
 from placet.domain.risk import acts, why_alone
-from placet.notifier.cards import Card, DutyShown, PlanLine, VoteShown
+from placet.notifier.cards import Card, CommentShown, DutyShown, PlanLine, VoteShown
 from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
 from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
 from placet.surfaces.texts import moment, text
@@ -34,6 +35,8 @@ from placet.surfaces.texts import moment, text
 ERROR_MAX = 300
 #: Arguments on one card; the approval's page has all.
 ARGUMENTS_MAX = 40
+#: Comments that a card keeps, the newest; what was told before is told.
+COMMENTS_MAX = 20
 #: Entries of a commit on one card, and characters of one of them.
 PLAN_LINES_MAX = 40
 PLAN_LINE_MAX = 300
@@ -248,6 +251,13 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
         decision_reason=visible(news.reason),
         note=" ".join([note, *ran_already]),
     )
+
+
+def commented(card: Card, news: ApprovalCommented, pen: Pen) -> Card:
+    """Return the card as it is when somebody has said something about its approval."""
+    said = CommentShown(news.comment_id, news.person, visible_lines(news.text), news.question)
+    comments = [*card.comments, said][-COMMENTS_MAX:]
+    return replace(card, comments=comments, happened="commented", names=_names(card, pen, news.person))
 
 
 def _names(card: Card, pen: Pen, *identities: str) -> dict[str, str]:

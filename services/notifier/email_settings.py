@@ -41,6 +41,12 @@ class EmailSettings(Settings):
         default="sentence",
         description="What subjects say: the card's sentence, or only the tool; the tool where mails have no arguments.",
     )
+    email_wait_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        le=600,
+        description="How long a first mail waits for more calls of its person, to list them all; 0: one mail for each.",
+    )
     email_link_seconds: float = Field(
         default=86_400.0, ge=60, le=2_592_000, description="How long a mailed link decides; never beyond the deadline."
     )

@@ -14,6 +14,7 @@ import structlog
 from placet.contracts.errors import Refused, Transient
 from placet.contracts.messages import (
     ApprovalClosed,
+    ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
     RetryDelivery,
@@ -176,6 +177,14 @@ async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, anno
         return announcer.finish(news, found, work.now)
 
     await _move_cards_of_calls(arrivals, work, move)
+
+
+async def comment(message: ApprovalCommented, work: Work, *, announcer: Announcer) -> None:
+    """Let the cards of an approval that have a thread tell what somebody said. Where there is none, nobody is told."""
+    found = (await store.lock_approvals(work, [message.approval_id])).get(message.approval_id, [])
+    moved = [each for each in announcer.comment(message, found, work.now) if each.changed]
+    work.record(*map(change_of, moved))
+    await store.change(work, [each.after for each in moved])
 
 
 async def retry(message: RetryDelivery, work: Work) -> None:

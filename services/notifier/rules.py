@@ -65,11 +65,13 @@ class Delivery:
     attempt: int = 0
     fence: int = 0
     error: str = ""
+    #: Key of the mail that asks about this card and others; empty where it is told alone. Another card is told anew.
+    joint: str = ""
 
     @property
     def key(self) -> str:
-        """What a repeated try of the same card has in common, and no other card."""
-        return f"{self.delivery_id}-{self.version}"
+        """What a repeated try of the same card has in common, and no other card but those of the same mail."""
+        return self.joint or f"{self.delivery_id}-{self.version}"
 
     @property
     def waits_for_hours(self) -> bool:
@@ -248,7 +250,8 @@ def asked_now(delivery: Delivery, at: datetime, *, escalates: bool) -> Moved:
 def hurried(delivery: Delivery, at: datetime) -> Moved:
     """Return a delivery that waits to be shown as one that nothing holds up any more."""
     state = MACHINE.next_state(delivery.state, Event.HURRIED)
-    return Moved(delivery, replace(delivery, state=state, urgent=True, due_at=min(delivery.due_at, at)), Event.HURRIED)
+    after = replace(delivery, state=state, urgent=True, due_at=min(delivery.due_at, at), joint="")
+    return Moved(delivery, after, Event.HURRIED)
 
 
 def retried(delivery: Delivery, at: datetime) -> Moved:
@@ -262,7 +265,7 @@ def _restarted(delivery: Delivery, event: Event, at: datetime, **changes: Any) -
         state = MACHINE.next_state(delivery.state, event)
     except ExpectedRace:
         return Moved(delivery, delivery, event)
-    return Moved(delivery, replace(delivery, state=state, due_at=at, attempt=0, error="", **changes), event)
+    return Moved(delivery, replace(delivery, state=state, due_at=at, attempt=0, error="", joint="", **changes), event)
 
 
 def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
@@ -275,7 +278,7 @@ def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Mo
             return Moved(delivery, delivery, event)
     due: dict[str, Any] = {"due_at": at, "attempt": 0, "error": ""} if state is State.DUE else {}
     if "card" in changes:
-        changes["version"] = delivery.version + 1
+        changes |= {"version": delivery.version + 1, "joint": ""}
         if delivery.waits_for_hours and changes["card"].is_open and delivery.due_at > at:
             # News make nothing of it urgent.
             due = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import structlog
 
 from placet.contracts.messages import (
     ApprovalClosed,
+    ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
     KeyOffered,
@@ -83,11 +85,13 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         settings.public_url,
         settings.notifier_language,
         has_channels=bool(endpoints or settings.notifier_apprise or {"email", "slack"} & channels.keys()),
+        mail_window=timedelta(seconds=settings.email_wait_seconds),
     )
     manners = Manners(
         Limits(settings.notifier_waiting_max, settings.notifier_same_max),
         settings.notifier_cards_per_minute,
         partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
+        joins=settings.email_wait_seconds > 0,
     )
     posting = EventWorker(runtime.units, endpoints, poster)
     return Service(
@@ -103,6 +107,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
                 {
                     RetryDelivery: one_by_one(handlers.retry),
                     RetryWebhookEvent: one_by_one(handlers.retry_event),
+                    ApprovalCommented: one_by_one(partial(handlers.comment, announcer=announcer)),
                     KeyOffered: one_by_one(partial(send_code, directory=directory, channels=channels)),
                 },
             ),

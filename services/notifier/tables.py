@@ -45,6 +45,13 @@ class DeliveryRow(SQLModel, table=True):
             postgresql_where=sa.text("state = 'given_up'"),
         ),
         sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
+        # A reply in Slack names the message that it stands under.
+        sa.Index(
+            "ix_deliveries_message",
+            sa.text("(reference ->> 'channel')"),
+            sa.text("(reference ->> 'ts')"),
+            postgresql_where=sa.text("reference ->> 'ts' IS NOT NULL"),
+        ),
         sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
         sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
         {"schema": "notifier"},
@@ -79,6 +86,8 @@ class DeliveryRow(SQLModel, table=True):
     card: dict[str, Any] = Field(sa_type=pg.JSONB)
     #: What the channel needs to find the card again; null until it was shown.
     reference: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    #: Key of the mail that asks about this card and others at once; empty where it is told alone.
+    joint: str = Field(default="", sa_column_kwargs={"server_default": ""})
     #: Tries of this version; fence counts every claim there ever was.
     attempt: int = 0
     fence: int = 0

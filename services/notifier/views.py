@@ -9,6 +9,12 @@ VIEWS = {
         FROM notifier.deliveries
         WHERE state NOT IN ('asleep', 'spared')
     """,
+    # A reply in Slack stands under one of these messages.
+    "slack_cards": """
+        SELECT tenant, approval_id, reference ->> 'channel' AS channel, reference ->> 'ts' AS ts
+        FROM notifier.deliveries
+        WHERE reference ->> 'ts' IS NOT NULL
+    """,
     # What is told in them stays here.
     "webhook_events": """
         SELECT event_id, tenant, webhook, type, state, attempt, error, due_at, created_at FROM notifier.webhook_events

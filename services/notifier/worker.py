@@ -16,7 +16,7 @@ from prometheus_client import Counter
 
 from placet.notifier import rules, store
 from placet.notifier.changes import change_of
-from placet.notifier.channels import Channel, ChannelFailed
+from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel
 from placet.notifier.claiming import Manners, claim
 from placet.notifier.rules import Delivery, Moved, Tried
 from placet.notifier.send_round import failed_by_bug, side_by_side
@@ -59,35 +59,43 @@ class Worker:
     async def run_once(self) -> int:
         """Send what is due; return how many cards were tried if more may be due, else 0."""
         async with self._units.begin() as work:
-            claimed, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
-        await side_by_side(map(self._deliver, claimed))
-        return max(1, len(claimed)) if more else 0
+            mails, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
+        await side_by_side(map(self._deliver, mails))
+        return max(1, sum(map(len, mails))) if more else 0
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        await self._settling.submit(await self._send(delivery))
+    async def _deliver(self, together: list[Delivery]) -> None:
+        tried = await self._send(together)
+        await side_by_side(self._settling.submit(each) for each in tried)
 
-    async def _send(self, delivery: Delivery) -> Tried:
-        """Show the card, and return what came of it."""
-        address = delivery.address
+    async def _send(self, together: list[Delivery]) -> list[Tried]:
+        """Show the cards of one mail, or the one card, and return what came of each."""
+        address = together[0].address
         if address.kind in rules.PERSONAL and not address.recipient:
-            return Tried(delivery, error="nobody who may decide has an address here", permanent=True)
+            return _failed(together, "nobody who may decide has an address here", permanent=True)
         if address.kind not in self._channels:
-            return Tried(delivery, error=f"no channel is called {address.channel!r}", permanent=True)
+            return _failed(together, f"no channel is called {address.channel!r}", permanent=True)
         points.reached("notifier.sending")
         try:
             async with asyncio.timeout(self._send_seconds):
-                shown = await self._channels[address.kind].send(
-                    delivery.card, address, rules.reference_of(delivery), key=delivery.key
-                )
+                shown = await self._show(together)
         except ChannelFailed as error:
-            return Tried(delivery, error=str(error), retry_after_seconds=error.retry_after, permanent=error.permanent)
+            return _failed(together, str(error), error.retry_after, permanent=error.permanent)
         except TimeoutError:
-            return Tried(delivery, error=f"no answer within {self._send_seconds:g} s")
+            return _failed(together, f"no answer within {self._send_seconds:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end
-            bug = failed_by_bug(error, channel=address.channel, approval_id=delivery.approval_id)
-            return Tried(delivery, error=str(bug))
+            bug = failed_by_bug(error, channel=address.channel, approval_id=together[0].approval_id)
+            return _failed(together, str(bug))
         points.reached("notifier.sent")
-        return Tried(delivery, reference=shown.reference, shown=shown.shown)
+        return [
+            Tried(each, reference=its.reference, shown=its.shown) for each, its in zip(together, shown, strict=True)
+        ]
+
+    async def _show(self, together: list[Delivery]) -> list[Delivered]:
+        first, channel = together[0], self._channels[together[0].address.kind]
+        if len(together) > 1 and isinstance(channel, JointChannel):
+            return await channel.send_joint([each.card for each in together], first.address, key=first.key)
+        shown = [channel.send(each.card, each.address, rules.reference_of(each), key=each.key) for each in together]
+        return [await each for each in shown]
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""
@@ -102,6 +110,12 @@ class Worker:
             await store.pause(work, _pauses(tried, work.now))
             work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
         _tell_of(moved, self._channels)
+
+
+def _failed(
+    together: Sequence[Delivery], error: str, retry_after: float | None = None, *, permanent: bool = False
+) -> list[Tried]:
+    return [Tried(each, error=error, retry_after_seconds=retry_after, permanent=permanent) for each in together]
 
 
 def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:

@@ -95,6 +95,7 @@ ROUTES: dict[type[Message], Route] = {
     m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
     m.RetryWebhookEvent: Route("decisions", lambda _: "webhook-retry"),
     m.KeyOffered: Route("decisions", lambda _: "key-offered"),
+    m.ApprovalCommented: Route("decisions", lambda _: "approval-commented"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
@@ -261,6 +262,7 @@ QUEUES = (
             Destination("decisions", "delivery-retry"),
             Destination("decisions", "webhook-retry"),
             Destination("decisions", "key-offered"),
+            Destination("decisions", "approval-commented"),
         ),
     ),
     # Whatever pool an executor serves: all of them keep workspaces.

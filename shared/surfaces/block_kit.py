@@ -80,6 +80,11 @@ def literal(text: str, **style: bool) -> Block:
     return piece | {"style": style} if style else piece
 
 
+def mention(user: str) -> Block:
+    """Return a piece of rich text that calls somebody by their Slack id: whoever sees it, they are notified."""
+    return {"type": "user", "user_id": user}
+
+
 def box(text: str) -> Block:
     """Return literal text in a box, in a type of equal widths: a part of rich text."""
     return {"type": "rich_text_preformatted", "elements": [literal(text)]}

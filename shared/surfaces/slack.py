@@ -31,6 +31,9 @@ OPEN: Final = "placet_open"
 
 #: Where the gateway takes clicks and modals over HTTP.
 INTERACTIONS_PATH: Final = "/slack/interactions"
+#: Where it takes what Slack tells of by itself, and of what: replies in the threads of cards.
+EVENTS_PATH: Final = "/slack/events"
+BOT_EVENTS: Final = ("message.channels", "message.groups", "message.im")
 #: What the app may do in a workspace: write cards and messages to people, look channels up by name, and look for a card
 #: whose post was not answered.
 BOT_SCOPES: Final = (

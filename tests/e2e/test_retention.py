@@ -24,6 +24,14 @@ pytestmark = pytest.mark.timeout(240)
 #: Characters that are shown before and after what should not be there.
 AROUND = 40
 PAY = "create a payment link over 299 TRY"
+#: A card in Slack, as the notifier keeps it.
+SHOWN = """
+    INSERT INTO notifier.deliveries (delivery_id, tenant, approval_id, call_id, channel, recipient, person, state,
+        pending, rank, topic, urgent, alerted, revision, sent_revision, version, sent_version, card, attempt, fence,
+        due_at, updated_at, error)
+    VALUES ('shown', 'default', %s, %s, 'slack:#ops', '#ops', '', 'sent',
+        false, 0, '', false, false, 1, 1, 1, 1, %s, 1, 1, now(), now(), '')
+"""
 
 
 @pytest.fixture
@@ -143,6 +151,11 @@ async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedd
     await visitor.say(PAY)
     card = await visitor.see_card()
     assert (await ada.decide(card, "deny", "Ada says her own words")).status_code == 200
+    path = f"/v1/approvals/{card['approval_id']}"
+    await ada.post(f"{path}/comments", {"text": 'Ada asks "what for?" in her own words'})
+    with psycopg.connect(house.database_url) as connection:
+        said = {"comments": [{"person": "person:ada.byron", "words": 'Ada asks "what for?" in her own words'}]}
+        connection.execute(SHOWN, (card["approval_id"], card["call_id"], json.dumps(said)))
     own = await ended(ada, "find red shoes under 500", "search_products")
     before = await receipt_of(admin, card["call_id"])
     await receipt_of(ada, own)
@@ -157,7 +170,7 @@ async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedd
     await until(over, "their conversation is deleted")
     once_more = run(house, "person", "erase", "ada.byron", "--yes")
     after = await receipt_of(admin, card["call_id"])
-    words = ("ada.byron", "her own words")
+    words = ("ada.byron", "her own words", "what for?")
     assert ([], False) == (naming(house, *words), any(word in json.dumps(after) for word in words))
     assert [] == [each for found in (before, after) for each in verify(found, keys) if not each.holds]
     assert after["votes"][0]["person"].startswith("person:erased-")

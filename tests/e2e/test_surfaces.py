@@ -129,6 +129,7 @@ def settings_of(url: str, slack: SlackServer, relay: MailServer) -> dict[str, st
         "PLACET_EMAIL_SECURITY": "none",
         "PLACET_EMAIL_FROM": "placet@example.org",
         "PLACET_EMAIL_BOUNCES": "bounces@example.org",
+        "PLACET_EMAIL_WAIT_SECONDS": "0",
         "PLACET_NOTIFIER_WAITING_MAX": "0",
         "PLACET_NOTIFIER_SAME_MAX": "0",
         "PLACET_NOTIFIER_CARDS_PER_MINUTE": '{"slack": 6000, "email": 6000}',

@@ -124,6 +124,7 @@ READ = {
     "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"
     " expires_at timestamptz",
     "mails": "mail_id text, tenant text",
+    "slack_cards": "tenant text, approval_id text, channel text, ts text",
     "workspaces": "workspace_id text, tenant text, conversation_id text, number int default 1, agent text"
     " default 'default', state text, commit_call_id text, entries int, waiting int, bytes bigint default 0,"
     " opened_at timestamptz default now(), expires_at timestamptz default now() + interval '1 day',"

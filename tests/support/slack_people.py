@@ -60,21 +60,39 @@ class Door:
             "x-slack-signature": str(signature),
         }
 
-    async def post(self, body: str, headers: dict[str, str]) -> Reply:
-        """Send a request."""
+    async def post(self, body: str, headers: dict[str, str], *, url: str = "") -> Reply:
+        """Send a request, to where interactions go where nothing else is said."""
         self.sent.append((body, headers))
         async with http_client(timeout=self.wait_seconds, trust_env=False) as client:
-            answer = await client.post(self.url, content=body.encode(), headers=headers)
+            answer = await client.post(url or self.url, content=body.encode(), headers=headers)
         return Reply(answer.status_code, answer.text)
+
+    async def tell(self, event: dict[str, Any], **changes: Any) -> Reply:
+        """Tell the app of an event, as Slack does; an app that says no is told again."""
+        payload = {
+            "type": "event_callback",
+            "team_id": TEAM,
+            "api_app_id": "A0PLACET",
+            "event_id": f"Ev{self.slack.number()}",
+            "event_time": int(time.time()),
+            "event": event,
+            **changes,
+        }
+        if not self.url:
+            return await self._by_socket(payload, "events_api")
+        body = json.dumps(payload)
+        headers = self.signed(body) | {"content-type": "application/json"}
+        return await self.post(body, headers, url=self.url.replace("interactions", "events"))
 
     async def replay(self) -> Reply:
         """Send the last request again, as somebody would who has overheard it."""
         return await self.post(*self.sent[-1])
 
-    async def _by_socket(self, payload: dict[str, Any]) -> Reply:
+    async def _by_socket(self, payload: dict[str, Any], kind: str = "interactive") -> Reply:
         await self.slack.until(lambda: self.slack.sockets)
         envelope_id = f"envelope-{self.slack.number()}"
-        frame = {"type": "interactive", "envelope_id": envelope_id, "accepts_response_payload": True}
+        accepts = kind == "interactive"
+        frame = {"type": kind, "envelope_id": envelope_id, "accepts_response_payload": accepts}
         await self.slack.sockets[0].send_json({**frame, "payload": payload})
         await self.slack.until(lambda: envelope_id in self.slack.acks)
         answer = self.slack.acks[envelope_id].get("payload")
@@ -106,6 +124,27 @@ class SlackPerson:
             "message": {"ts": message.ts, "blocks": message.blocks},
             "response_url": f"{self.door.slack.url}/response/{number}",
             "actions": [{**pressed, "value": value or message.buttons[action_id].get("value", "")}],
+        }
+
+    async def reply(self, message: Message, words: str, **changes: Any) -> Reply:
+        """Write in the thread of a message; `changes` are other fields of the event."""
+        return await self.door.tell(self.written(message, words, **changes))
+
+    def written(self, message: Message, words: str, **changes: Any) -> dict[str, Any]:
+        """Return the event of a reply in the thread of a message."""
+        ts = f"1780000002.{self.door.slack.number():06d}"
+        return {
+            "type": "message",
+            "user": self.user,
+            "team": self.team,
+            "channel": message.channel,
+            "channel_type": "channel",
+            "thread_ts": message.ts,
+            "ts": ts,
+            "event_ts": ts,
+            "client_msg_id": f"client-{ts}",
+            "text": words,
+            **changes,
         }
 
     async def submit(self, view: dict[str, Any], values: dict[str, Any]) -> Reply:

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
 from placet.contracts.errors import Refused
-from placet.gateway.approvals.store.comments import COMMENTS_MAX, Comment, add_comment, list_comments
+from placet.contracts.messages import ApprovalCommented
+from placet.contracts.messages.deliveries import COMMENT_MAX
+from placet.gateway.approvals.store.comments import (
+    COMMENTS_MAX,
+    Comment,
+    add_comment,
+    has_comment,
+    list_comments,
+)
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -23,11 +31,9 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.texts import Text, saying_something
+from placet.runtime.work import UnitOfWork
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
-
-#: Characters of one comment.
-COMMENT_MAX = 2_000
 
 
 class CommentIn(BaseModel):
@@ -90,14 +96,24 @@ async def comments_of(deps: Deps, caller: Caller, row: Row) -> list[CommentOut]:
         return comments_out(await list_comments(connection, row["tenant"], row["approval_id"]), row["requester"])
 
 
-async def comment(deps: Deps, caller: Caller, row: Row, said: CommentIn) -> None:
-    """Keep a comment; raise Refused (403, 409). Who asked for the call asks nothing of themselves."""
+async def comment(
+    units: UnitOfWork, caller: Caller, row: Row, said: CommentIn, *, comment_id: str = "", said_in: str = ""
+) -> None:
+    """Keep a comment and let Slack's threads tell it; raise Refused (403, 409).
+
+    Who asked for the call asks nothing of themselves. One with a `comment_id` that is kept already is kept once;
+    `said_in` is the thread in Slack that it was written in.
+    """
     _need(caller, row)
     question = said.question and caller.person != row["requester"]
-    async with deps.runtime.units.begin() as work:
-        place = (row["tenant"], row["approval_id"])
-        made = await add_comment(work.connection, *place, person=caller.person, text=said.text, question=question)
-    if made is None:
+    place = {"tenant": row["tenant"], "approval_id": row["approval_id"]}
+    words: dict[str, Any] = {"person": caller.person, "text": said.text, "question": question}
+    async with units.begin() as work:
+        made = await add_comment(work.connection, **place, **words, comment_id=comment_id)
+        if made is not None:
+            work.emit(ApprovalCommented(**place, **words, comment_id=made.id, said_in=said_in))
+        known = made is not None or (comment_id != "" and await has_comment(work.connection, comment_id))
+    if not known:
         detail = f"An approval has at most {COMMENTS_MAX} comments."
         raise Refused("There are too many comments.", status=409, kind="too-many-comments", detail=detail)
 
@@ -117,5 +133,5 @@ async def list_all(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> Comme
 async def write(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: CommentIn) -> CommentPage:
     """Say something about an approval, or ask its requester; it decides nothing. Return all that was said."""
     row = await deps.decisions.find(caller, approval_id)
-    await comment(deps, caller, row, body)
+    await comment(deps.runtime.units, caller, row, body)
     return CommentPage(items=await comments_of(deps, caller, row))

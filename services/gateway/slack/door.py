@@ -32,6 +32,7 @@ from placet.gateway.slack import edit_form, modals
 from placet.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
 from placet.gateway.slack.interactions import Click, Sender, Submission, key_of
 from placet.gateway.slack.people import caller_of, language_of_sender
+from placet.gateway.slack.replies import Replies
 from placet.gateway.slack.store import forget_old, is_new
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
@@ -79,6 +80,7 @@ class SlackDoor:
             user_facing_authorize_error_message="This workspace is not connected to Placet.",
             logger=_quiet_logger(),
         )
+        self._replies = Replies(self.slack, self.decisions, self.directory, self.language)
         self.app.middleware(self._only_once)
         for action, listener in (
             (names.APPROVE, self._approve),
@@ -102,8 +104,19 @@ class SlackDoor:
             await forget_old(connection)
         return 0
 
-    async def _only_once(self, body: dict[str, Any], next: Ack) -> BoltResponse | None:  # noqa: A002 - bolt's word
-        """Let an interaction through the first time; a replay or a repeated delivery is acknowledged, and no more."""
+    async def _only_once(
+        self,
+        body: dict[str, Any],
+        client: AsyncWebClient,
+        next: Ack,  # noqa: A002 - bolt's word
+    ) -> BoltResponse | None:
+        """Let an interaction through the first time; a replay or a repeated delivery is acknowledged, and no more.
+
+        An event is handled here: it is a reply in a thread or nothing to us, and what is repeated is kept once.
+        """
+        if body.get("type") == "event_callback":
+            await self._replies.take(body, client)
+            return BoltResponse(status=200)
         async with self.database.transaction() as connection:
             new = await is_new(connection, key_of(body))
         if not new:

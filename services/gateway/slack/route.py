@@ -1,4 +1,4 @@
-"""`POST /slack/interactions`: the signature over the raw body first, then anything else."""
+"""`POST /slack/interactions` and `/slack/events`: the signature over the raw body first, then anything else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from slack_bolt.adapter.starlette.async_handler import to_starlette_response
 from slack_bolt.async_app import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
@@ -16,7 +17,8 @@ from slack_sdk.signature import SignatureVerifier
 from placet.gateway.http.errors import problem
 from placet.gateway.http.routing import add_routes
 from placet.gateway.slack.door import SlackDoor
-from placet.surfaces.slack import INTERACTIONS_PATH
+from placet.gateway.slack.replies import read_reply
+from placet.surfaces.slack import EVENTS_PATH, INTERACTIONS_PATH
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +48,34 @@ def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
         asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
         return to_starlette_response(await door.app.async_dispatch(asked))
 
+    @router.post(EVENTS_PATH)
+    async def events(request: Request) -> Response:
+        body = await request.body()
+        if not _is_signed(verifier, request, body):
+            log.warning("slack.unsigned")
+            return problem(401, "Slack did not sign this request, or too long ago.", kind="unsigned")
+        event = _event(body)
+        if event is None:
+            return problem(400, "This is not a Slack interaction.", kind="invalid-request")
+        if event["type"] == "url_verification":
+            return JSONResponse({"challenge": str(event.get("challenge", ""))})
+        if read_reply(event) is None:
+            # Every message of every channel that the app is in comes here.
+            return Response()
+        asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
+        return to_starlette_response(await door.app.async_dispatch(asked))
+
     return router
+
+
+def _event(body: bytes) -> dict[str, Any] | None:
+    """Return the event that a body is; None where it is none."""
+    try:
+        value: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(value, dict) and value.get("type") in {"url_verification", "event_callback"}
+    return value if known else None
 
 
 def _is_signed(verifier: SignatureVerifier, request: Request, body: bytes) -> bool:

@@ -41,14 +41,15 @@ async def write(
     """Keep a comment, and show all of them."""
     row = await deps.decisions.find(caller, approval_id)
     if field(form, "text").strip():
-        await comment(deps, caller, row, form_model(form, CommentForm))
+        await comment(deps.runtime.units, caller, row, form_model(form, CommentForm))
     return await _shown(deps, caller, row, place)
 
 
 @page_router.post("/{approval_id}/comments")
 async def write_and_return(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted) -> Response:
     """Keep a comment, and lead back to the approval."""
-    await comment(deps, caller, await deps.decisions.find(caller, approval_id), form_model(form, CommentForm))
+    row = await deps.decisions.find(caller, approval_id)
+    await comment(deps.runtime.units, caller, row, form_model(form, CommentForm))
     return RedirectResponse(f"/inbox/{approval_id}", 303)
 
 

@@ -5,14 +5,14 @@ A rule names a channel as `<kind>` or `<kind>:<name>`; one Channel does all of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from placet.contracts.errors import PlacetError
 from placet.notifier.cards import Address, Card
 
-__all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered"]
+__all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered", "JointChannel"]
 
 #: Longest rest that whoever is told is taken at their word for.
 RETRY_AFTER_MAX_SECONDS = 900.0
@@ -51,4 +51,15 @@ class Channel(Protocol):
 
         Calls for one delivery never overlap and never go back to an older card. `key` is the same when the same card
         is tried again, and another for every change of it. Raise ChannelFailed where it did not arrive.
+        """
+
+
+@runtime_checkable
+class JointChannel(Channel, Protocol):
+    """A kind of place that can ask somebody about several calls at once."""
+
+    async def send_joint(self, cards: Sequence[Card], address: Address, *, key: str) -> list[Delivered]:
+        """Show cards of several approvals at once that were never shown at `address`; return what became of each.
+
+        `key` is the same when the same cards are tried again. Raise ChannelFailed where none of them arrived.
         """

@@ -6,10 +6,12 @@ where an answer was lost the channel is searched before another one is posted: a
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -110,10 +112,14 @@ class SlackChannel:
         if team is None:
             raise ChannelFailed(f"no Slack workspace is set for the tenant {card.tenant}", permanent=True)
         client = self._clients[team.team]
+        # Blocks call people by what Slack calls them.
+        card = replace(card, asks=self._users(card.asks, team))
         if not reference or "ts" not in reference:
             # A reference without a message: a try before this one was cut off, perhaps behind the post.
-            return Delivered(await self._create(client, team, card, address, in_doubt=reference is not None))
-        return Delivered(await self._update(client, team, card, address, dict(reference), key))
+            made = await self._create(client, team, card, address, in_doubt=reference is not None)
+        else:
+            made = await self._update(client, team, card, address, dict(reference), key)
+        return Delivered(await self._comment(client, team, card, address, made))
 
     async def say(self, tenant: str, recipient: str, subject: str, words: str) -> None:
         """Tell a user something in their direct messages; raise ChannelFailed where it did not arrive."""
@@ -174,17 +180,39 @@ class SlackChannel:
         except _Gone:
             # Somebody deleted the card: as long as people can decide they need one.
             if not card.is_open:
-                return made
+                return made | {"gone": "yes"}
             return await self._create(client, team, card, address, in_doubt=False)
         words = render.news(card)
         if words and made.get("told") != key:
-            await self._tell(client, made, mark, key, [kit.literal(words)])
+            await self._tell(client, made, mark, key, words)
             made["told"] = key
         if not card.is_open and "verdict" not in made:
-            for user in self._requester(card, team):
-                pieces = [{"type": "user", "user_id": user}, kit.literal(f" {render.verdict(card)}")]
+            for user in self._users([card.requested_by], team):
+                pieces = [kit.mention(user), kit.literal(f" {render.verdict(card)}")]
                 await self._tell(client, made, mark, f"verdict:{user}", pieces)
             made["verdict"] = card.state
+        return made
+
+    async def _comment(
+        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str]
+    ) -> dict[str, str]:
+        """Say in the card's thread what people said elsewhere, once each, and return the reference that knows it."""
+        mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
+        asked = self._users([card.requested_by], team)
+        told = [made["told"]] if "told" in made else []
+        told += [f"verdict:{user}" for user in asked] if "verdict" in made else []
+        for each in render.unsaid(card, made.get("comment", "")) if "gone" not in made else ():
+            pieces = render.comment(card, each, asked, lambda identity: "".join(self._users([identity], team)))
+            try:
+                await self._tell(client, made, mark, each.comment_id, pieces)
+            except (ChannelFailed, asyncio.CancelledError) as error:
+                # What was said before this one is not said again: the next try looks for it.
+                lost = [each.comment_id] if isinstance(error, _Lost) else []
+                for before in (*told, *lost):
+                    self._doubt(derived_id("slack-thread", mark, before))
+                raise
+            told.append(each.comment_id)
+            made = made | {"comment": each.comment_id}
         return made
 
     async def _show(self, client: AsyncWebClient, card: Card, made: Mapping[str, str], mark: str) -> None:
@@ -212,9 +240,9 @@ class SlackChannel:
             await _call(
                 client, "chat.postMessage", channel=made["channel"], thread_ts=made["ts"], **content, **_LITERAL
             )
-        except _Lost as error:
+        except _Lost:
             self._doubt(mark)
-            raise ChannelFailed(str(error)) from error
+            raise
         self._doubts.pop(mark, None)
 
     def _doubt(self, mark: str) -> None:
@@ -223,11 +251,15 @@ class SlackChannel:
         if len(self._doubts) > self._doubts_max:
             self._doubts.popitem(last=False)
 
-    def _requester(self, card: Card, team: SlackTeam) -> list[str]:
-        """Return who asked for the call as this team knows them: one user id, or none."""
-        person = self._directory().person(card.requested_by)
-        known = person.slack if person and person.active else ()
-        return [each.user for each in known if each.team == team.team][:1]
+    def _users(self, identities: Iterable[str], team: SlackTeam) -> list[str]:
+        """Return people as this team knows them: one user id each, none for who is not there."""
+        people = map(self._directory().person, identities)
+        known = (
+            [each.user for each in person.slack if each.team == team.team]
+            for person in people
+            if person and person.active
+        )
+        return [users[0] for users in known if users]
 
     async def _channel_id(self, client: AsyncWebClient, team: SlackTeam, address: Address) -> str:
         wanted = _wanted(team, address)

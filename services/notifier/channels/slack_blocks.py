@@ -8,12 +8,13 @@ right after it, the agent's words last and as a quote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
 from placet.contracts.messages.approvals import strengths_met
-from placet.notifier.cards import Card, PlanLine
+from placet.domain.approvers import identity_of, is_person
+from placet.notifier.cards import Card, CommentShown, PlanLine
 from placet.surfaces import block_kit as kit
 from placet.surfaces import slack
 from placet.surfaces.block_kit import Block
@@ -62,7 +63,12 @@ _VOTES = {"approve": "{person} approved", "deny": "{person} denied", "abstain": 
 _KNOWN_HERE = frozenset(strengths_met("slack"))
 _NEWS = frozenset({"reminded", "escalated"})
 #: News that another line of the card tells: its votes, and who is on it.
-_SAID_ELSEWHERE = frozenset({"opened", "voted", "claimed"})
+_SAID_ELSEWHERE = frozenset({"opened", "voted", "claimed", "commented"})
+#: A person's id as comments name them; not within an address or another word.
+_NAMED = re.compile(r"(?<![\w@./-])@([A-Za-z0-9_-]+(?:[.][A-Za-z0-9_-]+)*)(?![\w@])")
+#: People whom one comment calls, and characters of it in a thread.
+NAMED_MAX = 10
+COMMENT_MAX = 2_000
 
 
 def blocks(card: Card) -> list[Block]:
@@ -73,6 +79,7 @@ def blocks(card: Card) -> list[Block]:
         *(_plan(card) if card.plan_head else _arguments(card)),
         *_warnings(card),
         _facts(card),
+        *_asked(card),
         *_votes(card),
         *_quote(card),
         *_outcome(card),
@@ -104,12 +111,61 @@ def notification(card: Card) -> str:
     return kit.escaped(kit.cut(f"{heading(card)} — {card.summary}", TEXT_MAX))
 
 
-def news(card: Card) -> str:
-    """Return what people are told anew in the card's thread; empty where the card itself says it all."""
+def news(card: Card) -> list[Block]:
+    """Return what people are told anew in the card's thread; nothing where the card itself says it all.
+
+    Whom an escalation asks is called by name.
+    """
     if not card.is_open or card.happened not in _NEWS:
-        return ""
+        return []
     # What a reminder is about: a notification of the thread shows nothing of the card above it.
-    return kit.cut(f"{card.note} {card.summary}" if card.happened == "reminded" else card.note, TEXT_MAX)
+    said = f"{card.note} {card.summary}" if card.happened == "reminded" else card.note
+    told = [kit.literal(kit.cut(said, TEXT_MAX))]
+    return [*told, *_called(card.asks)] if card.happened == "escalated" else told
+
+
+def unsaid(card: Card, last: str) -> list[CommentShown]:
+    """Return the comments that the card's thread lacks, where `last` is the id of the newest one it has."""
+    ids = [each.comment_id for each in card.comments]
+    return card.comments[ids.index(last) + 1 :] if last in ids else card.comments
+
+
+def comment(card: Card, said: CommentShown, asked: Sequence[str], user_of: Callable[[str], str]) -> list[Block]:
+    """Return a comment as pieces of rich text: literal, but for people whom a person named as `@id`.
+
+    `asked` are the Slack ids of whom a question is for. `user_of` tells the Slack id behind `person:<id>`, empty where
+    the directory knows none.
+    """
+    person = card.called(said.person)
+    who, users = text(card.locale, "{person} commented:", person=person), []
+    if said.question:
+        who, users = text(card.locale, "{person} asks the requester:", person=person), _called(asked)
+    return [kit.literal(who, bold=True), *users, kit.literal(" "), *_with_names(said, user_of)]
+
+
+def _with_names(said: CommentShown, user_of: Callable[[str], str]) -> Iterator[Block]:
+    words, at, named = kit.cut(said.words, COMMENT_MAX), 0, 0
+    # A visitor is anybody: their words call nobody.
+    for found in _NAMED.finditer(words) if is_person(said.person) else ():
+        user = user_of(identity_of(found[1]))
+        if user and named < NAMED_MAX:
+            named += 1
+            if found.start() > at:
+                yield kit.literal(words[at : found.start()])
+            yield kit.mention(user)
+            at = found.end()
+    if at < len(words):
+        yield kit.literal(words[at:])
+
+
+def _asked(card: Card) -> Iterator[Block]:
+    if card.is_open and card.asks:
+        words = kit.literal(text(card.locale, "Asked to decide:"))
+        yield kit.rich_text({"type": "rich_text_section", "elements": [words, *_called(card.asks)]})
+
+
+def _called(users: Sequence[str]) -> list[Block]:
+    return [piece for user in users for piece in (kit.literal(" "), kit.mention(user))]
 
 
 def verdict(card: Card) -> str:

@@ -86,11 +86,22 @@ async def claimable(work: Work, claims: Claims, limit: int) -> list[Delivery]:
     return [_delivery(row) for row in await work.connection.execute(statements.CLAIMABLE, asked)]
 
 
+async def company(work: Work, deliveries: Iterable[Delivery], limit: int) -> list[Delivery]:
+    """Lock and return what may go out in the mails of these deliveries: first asks at the same addresses."""
+    deliveries = list(deliveries)
+    places = {(each.tenant, each.address.channel, each.address.recipient) for each in deliveries}
+    joints = sorted({each.joint for each in deliveries if each.joint})
+    asked = {"places": _places(places), "joints": joints, "most": limit}
+    return [_delivery(row) for row in await work.connection.execute(statements.COMPANY, asked)]
+
+
 async def claim(work: Work, deliveries: Sequence[Delivery], lease: timedelta) -> list[Delivery]:
     """Claim locked deliveries for this worker: nobody else sends them until the lease runs out."""
     if deliveries:
         ids = [each.delivery_id for each in deliveries]
         await work.connection.execute(statements.CLAIM, {"ids": ids, "lease": lease})
+    if joined := [{"delivery_id": each.delivery_id, "joint": each.joint} for each in deliveries if each.joint]:
+        await work.connection.execute(statements.JOIN, {"joined": joined})
     return [replace(each, fence=each.fence + 1, attempt=each.attempt + 1) for each in deliveries]
 
 
@@ -204,6 +215,7 @@ def _delivery(row: Any) -> Delivery:
         attempt=row.attempt,
         fence=row.fence,
         error=row.error,
+        joint=row.joint,
     )
 
 

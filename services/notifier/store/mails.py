@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -73,7 +74,14 @@ def _link_statement() -> sa.Insert:
     return sa.insert(LINKS).from_select([*_LINKED, "expires_at"], source)
 
 
+def _joint_statement() -> sa.Insert:
+    brought = records("mails", dict.fromkeys(_MAILED, sa.Text))
+    source = sa.select(*(brought.c[name] for name in _MAILED), sa.bindparam("now", type_=_TIME))
+    return pg.insert(MAILS).from_select([*_MAILED, "made_at"], source).on_conflict_do_nothing()
+
+
 _ADD = _add_statement()
+_ADD_JOINT = _joint_statement()
 _LINK = _link_statement()
 _OF = sa.select(*(MAILS.c[name] for name in ("approval_id", "channel", "recipient", "person"))).where(
     MAILS.c.mail_id == _text("mail_id"), MAILS.c.tenant == _text("tenant")
@@ -94,6 +102,14 @@ async def add_mail(work: Work, mail: Mailed, link: NewLink | None) -> None:
     if link is not None:
         row = asdict(link) | {"deadline": link.deadline and link.deadline.isoformat()}
         await work.connection.execute(_LINK, {"links": [row], "now": work.now})
+
+
+async def add_joint_mail(work: Work, mails: Sequence[Mailed]) -> None:
+    """Store which approvals one mail will be about, before it is sent: a bounce of it finds all of them."""
+    rows = [{name: getattr(each, name) for name in ("mail_id", "approval_id", "tenant")} for each in mails]
+    places = [{name: getattr(each.address, name) for name in ("channel", "recipient", "person")} for each in mails]
+    brought = [row | place for row, place in zip(rows, places, strict=True)]
+    await work.connection.execute(_ADD_JOINT, {"mails": brought, "now": work.now})
 
 
 async def approvals_in(work: Work, tenant: str, mail_id: str) -> list[tuple[str, Address]]:

@@ -31,6 +31,7 @@ COLUMNS: Mapping[str, Any] = {
             "state",
             "error",
             "topic",
+            "joint",
         ),
         sa.Text,
     ),
@@ -44,6 +45,7 @@ COLUMNS: Mapping[str, Any] = {
 #: What news and operators change. Claims and settlements have the rest.
 _CHANGED = (
     *("state", "pending", "urgent", "alerted", "revision", "version", "card", "attempt", "due_at", "tell_by", "error"),
+    "joint",
 )
 _SHOWN = ("sent_revision", "sent_version")
 _SETTLED = ("state", "sent_revision", "sent_version", "reference", "attempt", "due_at", "error")
@@ -92,6 +94,10 @@ def _update(parameter: str, names: tuple[str, ...], *guards: str) -> sa.Update:
     return sa.update(DELIVERIES).where(*same).values(**values, updated_at=sa.func.now())
 
 
+def _unleased() -> sa.ColumnElement[bool]:
+    return sa.or_(DELIVERIES.c.lease_until.is_(None), DELIVERIES.c.lease_until < sa.func.now())
+
+
 def _claimable() -> sa.Select[Any]:
     """Find due deliveries of free channels and lock them: the longest due first, of these the oldest approvals."""
     kinds = sa.bindparam("kinds", type_=pg.ARRAY(sa.Text))
@@ -109,13 +115,28 @@ def _claimable() -> sa.Select[Any]:
         .correlate(DELIVERIES)
         .exists()
     )
-    unleased = sa.or_(DELIVERIES.c.lease_until.is_(None), DELIVERIES.c.lease_until < sa.func.now())
     return (
         sa.select(DELIVERIES)
-        .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), unleased, ours, sa.not_(pausing))
+        .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), _unleased(), ours, sa.not_(pausing))
         .order_by(DELIVERIES.c.due_at, DELIVERIES.c.approval_id, DELIVERIES.c.delivery_id)
         .limit(sa.bindparam("most", type_=sa.Integer))
         .with_for_update(skip_locked=True)
+    )
+
+
+def _company() -> sa.Select[Any]:
+    """Lock what waits at addresses for its first mail, due or not, and what was tried in one of these mails."""
+    places = _places()
+    joint = DELIVERIES.c.joint == sa.any_(sa.bindparam("joints", type_=pg.ARRAY(sa.Text)))
+    never_shown = sa.and_(DELIVERIES.c.sent_version == sa.literal_column("0"), DELIVERIES.c.reference.is_(None))
+    return (
+        sa.select(DELIVERIES)
+        .join_from(places, DELIVERIES, _at(places))
+        .where(_is(State.DUE), _unleased(), never_shown, sa.not_(DELIVERIES.c.urgent))
+        .where(sa.or_(DELIVERIES.c.fence == sa.literal_column("0"), joint))
+        .order_by(DELIVERIES.c.due_at, DELIVERIES.c.approval_id, DELIVERIES.c.delivery_id)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(of=DELIVERIES, skip_locked=True)
     )
 
 
@@ -244,6 +265,8 @@ LOCK = _locked("delivery_id")
 CHANGE = _update("changed", _CHANGED)
 NOTE = _update("noted", (*_CHANGED, *_SHOWN, "reference"))
 CLAIMABLE = _claimable()
+COMPANY = _company()
+JOIN = _update("joined", ("joint",))
 CLAIM = _claim()
 SETTLE = _update("settled", _SETTLED, "fence").values(lease_until=None)
 PAUSE = _pause()

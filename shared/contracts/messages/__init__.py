@@ -36,7 +36,7 @@ from placet.contracts.messages.conversations import (
     TakenAs,
 )
 from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
-from placet.contracts.messages.deliveries import KeyOffered, RetryDelivery, RetryWebhookEvent
+from placet.contracts.messages.deliveries import ApprovalCommented, KeyOffered, RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
     ACCOMPLISH_TOOL,
@@ -129,6 +129,7 @@ MESSAGES: dict[str, type[Message]] = {
         ResolveDeadLetter,
         AbandonCall,
         KeyOffered,
+        ApprovalCommented,
         RetryDelivery,
         RetryWebhookEvent,
         TryRulebook,
@@ -162,6 +163,7 @@ __all__ = [
     "PROPOSE_TOOL",
     "AbandonCall",
     "ApprovalClosed",
+    "ApprovalCommented",
     "ApprovalOpened",
     "ApprovalProgressed",
     "ApprovalRequested",

@@ -1,4 +1,4 @@
-"""What the gateway wants of the notifier: a card or an event once more that was given up, and a code for one person."""
+"""What the gateway wants of the notifier: a card or an event once more, a code for one person, a comment told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from placet.contracts.messages.message import Identifier, Message
+
+#: Characters of one comment.
+COMMENT_MAX = 2_000
 
 
 class RetryDelivery(Message):
@@ -39,3 +42,22 @@ class KeyOffered(Message):
     person: Annotated[str, Field(max_length=128, description="The key's owner, without the prefix.")]
     by: Annotated[str, Field(description="Who made the key: `person:<id>`.")]
     code: Annotated[str, Field(max_length=40)]
+
+
+class ApprovalCommented(Message):
+    """Somebody commented on an approval, which decides nothing. Sent by the gateway to the notifier.
+
+    Cards that have a thread show it there.
+    """
+
+    type_name: ClassVar[str] = "placet.approval.commented.v1"
+
+    approval_id: Identifier
+    comment_id: Identifier
+    person: Annotated[str, Field(max_length=300, description="Who wrote it: `person:<id>`, or a visitor.")]
+    text: Annotated[str, Field(max_length=COMMENT_MAX)]
+    question: Annotated[bool, Field(description="Whether it asks the requester something.")] = False
+    said_in: Annotated[
+        str,
+        Field(max_length=200, description="Slack thread that it was written in, `<channel>/<ts>`; empty elsewhere."),
+    ] = ""

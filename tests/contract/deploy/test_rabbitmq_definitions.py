@@ -31,8 +31,8 @@ POOLS = ("default", "payments")
 #: Service -> exchange -> pattern of the keys it may publish with; retries and dead letters are tested apart.
 MAY_PUBLISH = {
     "gateway": {
-        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|webhook-retry|key-offered|try-rulebook"
-        "|resolve\\.(default|payments)|mail-bounced)$",
+        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|webhook-retry|key-offered|approval-commented"
+        "|try-rulebook|resolve\\.(default|payments)|mail-bounced)$",
         "jobs": r"^(job\.run|job\.cancel)$",
         "messages": "^(.+)$",
     },

@@ -116,8 +116,7 @@ async def test_a_change_is_proposed_once_for_each_form(
     """The page's button posts the edit to the agent and says where it waits; the same id again is the same message."""
     path = tmp_path / "rulebook.yaml"
     path.write_text(RULEBOOK)
-    options = {"rulebook": path, "gateway_rulebook_agent": "default"}
-    async with open_house(gateway_database_url, tmp_path, **options) as house:
+    async with open_house(gateway_database_url, tmp_path, rulebook=path, gateway_rulebook_agent="default") as house:
         for number in range(20):
             asked(house, number)
         body = {"rule": "payments", "tool": "pay", "id": "once"}

@@ -46,6 +46,7 @@ async def a_mailer(
         "email_bounces": "bounces@example.org",
         "public_url": "https://placet.example",
         "notifier_cards_per_minute": {},
+        "email_wait_seconds": 0,
     }
     wired = partial(build, NotifierSettings(**(values | settings)), directory=lambda: directory)
     async with a_replica("notifier", url, wired) as replica:

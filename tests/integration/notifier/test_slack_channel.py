@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from placet.domain.directory import Directory, Person, SlackUser
-from placet.notifier.cards import Card
+from placet.notifier.cards import Card, CommentShown
 from placet.notifier.channels import Address, ChannelFailed
 from placet.notifier.channels.slack import SlackChannel
 from placet.surfaces.card import Argument
@@ -259,3 +261,75 @@ async def test_the_largest_card_is_taken(scene: Scene) -> None:
     arguments = [Argument(f"argument-{number}", "x" * 1000) for number in range(60)]
     await scene.send(a_card(arguments=arguments, quote="y" * 600))
     assert ("more arguments" in scene.card.words, 1) == (True, scene.methods().count("chat.postMessage"))
+
+
+def commented(*words: str, **changes: Any) -> Card:
+    """Return a card with comments of ben."""
+    said = [CommentShown(f"comment-{number}", "person:ben", each) for number, each in enumerate(words)]
+    return a_card(comments=said, happened="commented", **changes)
+
+
+def thread_of(scene: Scene) -> list[str]:
+    """Return what stands in the card's thread."""
+    return [each.versions[0]["text"] for each in scene.slack.thread_of(scene.card)]
+
+
+async def test_comments_stand_in_the_card_s_thread_once(scene: Scene) -> None:
+    """Each is said when it comes, in its order, and no other time; whom it names is called, and nobody else."""
+    reference = await scene.send(a_card())
+    reference = await scene.send(commented("Why, @ada?"), reference, key="a")
+    await scene.send(commented("Why, @ada?"), reference, key="a")
+    reference = await scene.send(commented("Why, @ada?", "<!channel> <@U0EVE>"), reference, key="b")
+    await scene.send(commented("Why, @ada?", "<!channel> <@U0EVE>", state="denied"), reference, key="c")
+    assert ["ben commented: Why, ?", "ben commented: &lt;!channel&gt; &lt;@U0EVE&gt;"] == thread_of(scene)[:2]
+    words = [each.words for each in scene.slack.thread_of(scene.card)]
+    assert [1, 0] == [each.count('"user_id": "U0ADA"') for each in words[:2]]
+    assert 2 == sum("commented" in each for each in words)
+
+
+async def test_comments_that_came_before_the_card_follow_it(scene: Scene) -> None:
+    """A card that is posted late, or anew because somebody deleted it, has all that it knows in its thread."""
+    await scene.send(commented("first", "second"))
+    assert ["ben commented: first", "ben commented: second"] == thread_of(scene)
+
+
+async def test_a_comment_whose_answer_was_lost_is_not_said_again(scene: Scene) -> None:
+    """The next try looks into the thread; one that was said before another failed is not said again either."""
+    reference = await scene.send(a_card())
+    scene.slack.fail("chat.postMessage", Fault("lost"))
+    with pytest.raises(ChannelFailed):
+        await scene.send(commented("first"), reference, key="a")
+    await scene.send(commented("first"), reference, key="a")
+    assert ["ben commented: first"] == thread_of(scene)
+
+
+async def test_what_was_said_before_another_comment_failed_is_said_once(scene: Scene) -> None:
+    """Slack limits the second of two: the next try goes on behind the first."""
+    reference = await scene.send(a_card())
+
+    async def limited_after_the_first() -> None:
+        await scene.slack.until(lambda: scene.slack.thread_of(scene.card))
+        scene.slack.fail("chat.postMessage", Fault("ratelimited"))
+
+    limiting = asyncio.create_task(limited_after_the_first())
+    with suppress(ChannelFailed):
+        await scene.send(commented("first", "second"), reference, key="a")
+    await limiting
+    scene.slack.faults.clear()
+    await scene.send(commented("first", "second"), reference, key="a")
+    assert ["ben commented: first", "ben commented: second"] == thread_of(scene)
+
+
+async def test_a_card_calls_whom_it_asks(scene: Scene) -> None:
+    """Those whom this workspace knows, by their ids there; who is of another one is not called."""
+    await scene.send(a_card(asks=["person:ada", "person:zoe"]))
+    assert (1, 0) == (scene.card.words.count('"user_id": "U0ADA"'), scene.card.words.count("U9"))
+
+
+async def test_a_deleted_card_of_a_closed_approval_gets_no_comments(scene: Scene) -> None:
+    """Nobody would find them."""
+    reference = await scene.send(a_card())
+    (card,) = scene.slack.cards()
+    card.deleted = True
+    await scene.send(commented("too late", state="denied"), reference)
+    assert [] == scene.slack.thread_of(card)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from pydantic import SecretStr
 
+from placet.contracts.messages import ApprovalCommented
 from placet.domain.directory import Directory
 from placet.notifier.channels.slack import SlackChannel
 from placet.notifier.store import Claims
@@ -85,3 +86,22 @@ def _goes_back(versions: list[dict[str, object]]) -> bool:
     """Tell whether a card showed buttons again after it had none."""
     open_then = ["placet_more" in str(version["blocks"]) for version in versions]
     return open_then != sorted(open_then, reverse=True)
+
+
+async def test_a_comment_reaches_every_thread_but_the_one_it_was_written_in(replica: Replica) -> None:
+    """Two channels show the card: what is said in one stands in the other; what is said on the page in both, once."""
+    async with slack_server() as slack:
+        worker = a_worker(replica, slack)
+        news = opened("slack:#ops", "slack:#finance", expires_at=NOON + timedelta(hours=1))
+        await replica.send(news)
+        await deliver(replica, worker)
+        ops, finance = slack.cards("C0OPS0000")[0], slack.cards("C0FINANCE")[0]
+        said = {"tenant": "acme", "approval_id": news.approval_id, "person": "person:ada"}
+        here = ApprovalCommented(**said, comment_id="c1", text="Why?", said_in=f"{ops.channel}/{ops.ts}")
+        page = ApprovalCommented(**said, comment_id="c2", text="Because.")
+        for each in (here, page, page, page.model_copy(update={"tenant": "rival", "comment_id": "c3"})):
+            await replica.send(each)
+        await deliver(replica, worker)
+    told = [[each.versions[0]["text"] for each in slack.thread_of(card)] for card in (ops, finance)]
+    both = "ada commented: Because."
+    assert [[both], ["ada commented: Why?", both]] == told

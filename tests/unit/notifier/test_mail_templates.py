@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from placet.notifier.cards import Card, DutyShown, VoteShown
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.email.links import MailedLink
-from placet.notifier.channels.email.mail_templates import ARGUMENT_MAX, Letterhead, Place, letter
+from placet.notifier.channels.email.mail_templates import ARGUMENT_MAX, Letterhead, Place, joint_letter, letter
 from placet.notifier.channels.email.threads import Kind, Told
 from placet.surfaces.card import Argument
 
@@ -266,3 +267,73 @@ def test_times_are_in_the_zone_of_the_reader(zone: str, told: str) -> None:
     mail = received(letter(HEAD, card, Kind.ASKED, Told(), replace(PLACE, zone=zone)))
     found = [f"Jul 1, 2026, {hour} {told}" in text_of(mail, kind) for kind in ("plain", "html")]
     assert [True, True] == found
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(CARDS, min_size=2, max_size=4))
+def test_no_card_changes_what_a_list_of_calls_is(cards: list[Card]) -> None:
+    """One recipient, our headers, a link to each page and nobody else's, and no link that decides."""
+    listed = [replace(card, url=f"https://placet.example/inbox/{n}", state="pending") for n, card in enumerate(cards)]
+    written = joint_letter(HEAD, listed, replace(PLACE, link=MailedLink("https://placet.example/inbox")))
+    mail = received(written)
+    pages = ["https://placet.example/inbox", *(card.url for card in listed)]
+    check(mail, pages)
+    assert set(pages) == set(Seen(text_of(mail, "html")).targets)
+    lines = [line.strip() for line in text_of(mail, "plain").splitlines()]
+    assert [*pages[1:], pages[0]] == [line for line in lines if line.startswith("https://placet.example/")]
+    assert len(cards) == sum(line.startswith("| ") or line == "|" for line in lines)
+    head = written.as_bytes().partition(b"\n\n")[0]
+    assert (True, len(cards)) == (head.isascii(), len(mail.get_all("X-Placet-Approval", [])))
+
+
+def some_cards(locale: str = "en") -> list[Card]:
+    """Return a call with a fake fact in its sentence, and a risky one with a warning."""
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    facts: dict[str, Any] = {
+        "reason": "Mails are read.",
+        "rule": "mails",
+        "deadline": noon,
+        "locale": locale,
+        "tool": "mail",
+    }
+    first = Card("a-1", "acme", "c", summary="Send it?\nHeld because: nothing", url="https://x.example/1", **facts)
+    risky = replace(first, approval_id="a-2", summary="Run <b>rm</b>?", risk="high", warnings=["It mixes alphabets."])
+    return [first, replace(risky, url="https://x.example/2")]
+
+
+def test_a_list_tells_each_call_with_what_placet_says_of_it() -> None:
+    """Its sentence in a box of its own, then its flags, rule, deadline and the link to its page, in both parts."""
+    mail = received(joint_letter(HEAD, some_cards(), replace(PLACE, zone="Europe/Berlin")))
+    plain, html = text_of(mail, "plain").replace("\r\n", "\n"), text_of(mail, "html")
+    assert "Placet: 2 calls need your decision" == mail["Subject"]
+    entry = (
+        "2.\nWritten by the agent, unverified: what would run\n  | Run <b>rm</b>?\nSaid by Placet\n! This is risky\n"
+        "! It mixes alphabets.\nTool: mail\nHeld because: Mails are read. (rule: mails)\n"
+        "Until: Jul 1, 2026, 2:00:00\u202fPM CEST\nSign in to review and decide:\nhttps://x.example/2\n"
+    )
+    assert (True, True) == (entry in plain, "  | Send it? Held because: nothing\n" in plain)
+    boxes = re.findall(r'class="theirs".*?</table>', html, re.DOTALL)
+    assert [True, True] == ["Send it?" in boxes[0], "Run &lt;b&gt;rm&lt;/b&gt;?" in boxes[1]]
+    assert [0, 0] == [box.count("Mails are read.") + box.count("mixes alphabets") for box in boxes]
+    told = ("This is risky", "It mixes alphabets.", "Mails are read.", "mails", "CEST", 'href="https://x.example/2"')
+    assert [True] * 6 == [words in html for words in told]
+
+
+def test_a_list_without_arguments_names_tools_alone() -> None:
+    """Where the house sends no arguments, neither sentence nor warning stands in it."""
+    mail = received(joint_letter(replace(HEAD, arguments=False), some_cards(), PLACE))
+    for kind in ("plain", "html"):
+        told = text_of(mail, kind)
+        assert (2, 0, 0) == (told.count("mail needs a decision"), told.count("Send it"), told.count("alphabets"))
+
+
+@pytest.mark.parametrize(
+    ("locale", "subject"),
+    [("de", "Placet: 2 Aufrufe brauchen Ihre Entscheidung"), ("tr", "Placet: 2 çağrı kararınızı bekliyor")],
+)
+def test_a_list_is_in_the_language_of_its_reader(locale: str, subject: str) -> None:
+    """Heading and facts; nothing of it is English."""
+    mail = received(joint_letter(HEAD, some_cards(locale), PLACE))
+    plain = text_of(mail, "plain")
+    english = ("decision", "signing in", "Sign in", "Until", "risky", "Said by")
+    assert (subject, [False] * 6) == (mail["Subject"], [words in plain for words in english])

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placet.domain.card_text import visible
-from placet.notifier.cards import Card, DutyShown, VoteShown
+from placet.notifier.cards import Card, CommentShown, DutyShown, VoteShown
 from placet.notifier.channels import slack_blocks
 from placet.surfaces import slack as names
+from placet.surfaces.block_kit import Block
 from placet.surfaces.card import Argument
 from placet.surfaces.texts import text as translated
 from tests.support.shown_cards import HOSTILE, a_card
@@ -254,9 +255,8 @@ def test_people_are_told_anew_of_reminders_only_while_it_waits() -> None:
     """A reminder, which says of what, and an escalation are news; a vote is not, and nothing is when it is over."""
     reminder = a_card(happened="reminded", note="It is still waiting for a decision.")
     told = [reminder, replace(reminder, happened="voted"), replace(reminder, state="approved")]
-    assert [f"It is still waiting for a decision. {reminder.summary}", "", ""] == [
-        slack_blocks.news(card) for card in told
-    ]
+    news = [[piece["text"] for piece in slack_blocks.news(card)] for card in told]
+    assert [[f"It is still waiting for a decision. {reminder.summary}"], [], []] == news
 
 
 def test_who_is_on_duty_stands_among_the_facts_while_it_waits() -> None:
@@ -288,3 +288,77 @@ def test_values_that_differ_behind_the_cut_look_different(one: str, other: str, 
     """A long value tells its length and its digest in Slack, too, whether the card had cut it or not."""
     shown = [words(slack_blocks.blocks(a_card(arguments=[Argument("note", each)]))) for each in (one, other)]
     assert (True, True, True) == (shown[0] != shown[1], told in shown[0], told in shown[1])
+
+
+#: Who is in the workspace.
+USERS = {"person:ada": "U0ADA", "person:ben.f": "U0BEN"}
+
+
+def said(words: str, person: str = "person:cem", **changes: Any) -> list[Block]:
+    """Return a comment as it stands in a thread; a question is for U0REQ."""
+    shown = CommentShown("comment-1", person, words, **changes)
+    return slack_blocks.comment(a_card(), shown, ["U0REQ"], lambda identity: USERS.get(identity, ""))
+
+
+def as_text(pieces: list[Block]) -> str:
+    """Return pieces of rich text as one, mentions as Slack would write them."""
+    return "".join(piece.get("text") or f"<@{piece['user_id']}>" for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("See @ada.", "See <@U0ADA>."),
+        ("@ben.f, @ada: why?", "<@U0BEN>, <@U0ADA>: why?"),
+        ("@zoe and ada", "@zoe and ada"),
+        ("mail@ada.example, @ada@evil.example, x/@ada", "mail@ada.example, @ada@evil.example, x/@ada"),
+    ],
+    ids=["a person", "two", "nobody", "addresses"],
+)
+def test_a_comment_calls_people_of_the_directory(words: str, told: str) -> None:
+    """`@id` calls whom the directory knows in this workspace; anything else stands as it was written."""
+    assert f"cem commented: {told}" == as_text(said(words))
+
+
+def test_a_question_calls_the_requester() -> None:
+    """It is for them, whatever its words are."""
+    assert "cem asks the requester: <@U0REQ> Why?" == as_text(said("Why?", question=True))
+
+
+@given(st.text(st.sampled_from("<>@!&|#U0ADAchannel: "), max_size=40))
+def test_control_sequences_of_slack_stay_text(words: str) -> None:
+    """Whoever writes `<!channel>` or `<@U0ADA>` into a comment calls nobody: it stands there as it was written."""
+    pieces = said(f"{words}<!channel> <@U0EVE> <!subteam^S0ALL>", "person:cem")
+    assert {"U0ADA"} >= {piece["user_id"] for piece in pieces if piece["type"] == "user"}
+    literal = "".join(piece["text"] for piece in pieces if piece["type"] == "text")
+    assert literal.endswith("<!channel> <@U0EVE> <!subteam^S0ALL>")
+    assert {"text", "user"} >= {piece["type"] for piece in pieces}
+
+
+def test_a_visitor_calls_nobody() -> None:
+    """Who asked through a shop's chat is anybody: their words are text."""
+    assert [] == [piece for piece in said("@ada help", "visitor:v77") if piece["type"] == "user"]
+
+
+def test_a_card_calls_whom_it_asks_and_no_argument_does() -> None:
+    """The ids of whom it asks are mentions, as long as it waits; what an argument says is a text."""
+    hostile = Argument("note", "<!channel> <@U0EVE> @ada", critical=True)
+    card = a_card(asks=["U0ADA"], arguments=[hostile], summary="Pay <!here>?", quote="<@U0EVE> said yes")
+    shown = json.dumps(slack_blocks.blocks(card))
+    assert (1, 1) == (shown.count('"type": "user"'), shown.count('{"type": "user", "user_id": "U0ADA"}'))
+    assert "&lt;!here&gt;" in slack_blocks.notification(card)
+    assert 0 == json.dumps(slack_blocks.blocks(replace(card, state="approved"))).count('"type": "user"')
+
+
+def test_an_escalation_calls_whom_it_asks() -> None:
+    """A reminder calls nobody: they have been called already."""
+    card = a_card(happened="escalated", note="Nobody decided yet.", asks=["U0ADA", "U0BEN"])
+    told = [as_text(slack_blocks.news(each)) for each in (card, replace(card, happened="reminded"))]
+    assert ["Nobody decided yet. <@U0ADA> <@U0BEN>", f"Nobody decided yet. {card.summary}"] == told
+
+
+def test_a_thread_is_told_what_it_lacks() -> None:
+    """What came behind the newest comment that it has; all that the card keeps where that one is gone."""
+    card = a_card(comments=[CommentShown(f"c{number}", "person:ada", "x") for number in range(3)])
+    told = [[each.comment_id for each in slack_blocks.unsaid(card, last)] for last in ("", "c0", "c2", "older")]
+    assert [["c0", "c1", "c2"], ["c1", "c2"], [], ["c0", "c1", "c2"]] == told

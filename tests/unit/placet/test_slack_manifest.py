@@ -22,12 +22,17 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
 def test_the_manifest_sends_clicks_to_the_gateway(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """YAML for people and JSON for programs say the same: the address of the door, and the scopes."""
+    """YAML for people and JSON for programs say the same: the addresses of the door, the scopes, and the events."""
     assert 0 == outcome(monkeypatch, "--url", "https://placet.example/")
     made = yaml.safe_load(capsys.readouterr().out)
     assert 0 == outcome(monkeypatch, "--url", "https://placet.example/", "--json")
     assert made == json.loads(capsys.readouterr().out)
     assert "https://placet.example/slack/interactions" == made["settings"]["interactivity"]["request_url"]
+    events = made["settings"]["event_subscriptions"]
+    assert ("https://placet.example/slack/events", ["message.channels", "message.groups", "message.im"]) == (
+        events["request_url"],
+        events["bot_events"],
+    )
     assert ("chat:write" in made["oauth_config"]["scopes"]["bot"], False) == (
         True,
         made["settings"]["socket_mode_enabled"],
@@ -39,6 +44,7 @@ def test_socket_mode_needs_no_address(monkeypatch: pytest.MonkeyPatch, capsys: p
     outcome(monkeypatch, "--socket", "--json")
     settings = json.loads(capsys.readouterr().out)["settings"]
     assert (True, {"is_enabled": True}) == (settings["socket_mode_enabled"], settings["interactivity"])
+    assert ["bot_events"] == list(settings["event_subscriptions"])
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,23 @@ async def list_comments(connection: Connection, tenant: str, approval_id: str) -
     )
 
 
+async def has_comment(connection: Connection, comment_id: str) -> bool:
+    """Tell whether a comment is kept already."""
+    return bool(await connection.run(QUERIES.has_comment, comment_id=comment_id))
+
+
 async def add_comment(
-    connection: Connection, tenant: str, approval_id: str, *, person: str, text: str, question: bool
+    connection: Connection,
+    tenant: str,
+    approval_id: str,
+    *,
+    person: str,
+    text: str,
+    question: bool,
+    comment_id: str = "",
 ) -> Comment | None:
-    """Keep a comment; return None where an approval has COMMENTS_MAX of them."""
-    comment_id, said = new_id(), {"person": person, "text": text, "question": question}
+    """Keep a comment; return None where an approval has COMMENTS_MAX of them, or this one already."""
+    comment_id, said = comment_id or new_id(), {"person": person, "text": text, "question": question}
     place = {"tenant": tenant, "approval_id": approval_id, "comment_id": comment_id}
     rows = await connection.run(QUERIES.add_comment, **place, **said, most=COMMENTS_MAX)
     return Comment(comment_id, person, text, question, rows[0]["created_at"]) if rows else None

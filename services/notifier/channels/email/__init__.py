@@ -1,5 +1,7 @@
 """E-mail: one mail per approval and person, follow-ups in its thread, and a link that is that person's alone.
 
+Several calls that one person is asked about within a short while become one mail: a list, which decides nothing.
+
 Record, then act: what a mail will say, and the hash of its link's token, are stored before it is handed to the relay.
 So a link works from the moment that somebody can have it, and a mail that is sent twice, because nobody knows whether
 the first one left, has the same Message-ID and two links that both work.
@@ -7,24 +9,25 @@ the first one left, has the same Message-ID and two links that both work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from placet.contracts.ids import new_id
 from placet.notifier.cards import Address, Card
 from placet.notifier.channels import Delivered
 from placet.notifier.channels.email.links import Links, MailedLink
-from placet.notifier.channels.email.mail_templates import Letterhead, Place, letter, note
+from placet.notifier.channels.email.mail_templates import Letterhead, Place, joint_letter, letter, note
 from placet.notifier.channels.email.smtp import Relay
 from placet.notifier.channels.email.threads import (
     ASKING,
+    Told,
     envelope_sender,
     kind_for,
     mail_id,
     message_id,
     told_from,
 )
-from placet.notifier.store.mails import Mailed, add_mail
+from placet.notifier.store.mails import Mailed, add_joint_mail, add_mail
 from placet.runtime.work import UnitOfWork
 
 
@@ -70,6 +73,20 @@ class EmailChannel:
         message = letter(post.head, card, kind, told, place)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return Delivered(told.after(card, sent).as_reference())
+
+    async def send_joint(self, cards: Sequence[Card], address: Address, *, key: str) -> list[Delivered]:
+        """Send one mail that lists calls which a person is asked about; raise ChannelFailed where the relay refuses it.
+
+        It has no link that decides: each of its links leads to the page of one approval.
+        """
+        mail, post = mail_id(key), self._post
+        async with self._units.begin() as work:
+            await add_joint_mail(work, [Mailed(mail, card.tenant, card.approval_id, address) for card in cards])
+        sent = post.message_id(mail)
+        place = Place(sent, address.recipient, MailedLink(post.links.inbox), self._zone_of(address.person))
+        message = joint_letter(post.head, cards, place)
+        await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
+        return [Delivered(Told().after(card, sent).as_reference()) for card in cards]
 
     async def say(self, _tenant: str, recipient: str, subject: str, words: str) -> None:
         """Mail somebody a text that is about no approval; raise ChannelFailed where the relay does not take it."""

@@ -26,7 +26,7 @@ from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.email.links import MailedLink
 from placet.notifier.channels.email.threads import ASKING, Kind, Told
 from placet.surfaces.card import Argument
-from placet.surfaces.texts import moment, text
+from placet.surfaces.texts import moment, plural, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
 ARGUMENT_MAX = 4_000
@@ -111,6 +111,20 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
     return _written(message, card.locale, values)
 
 
+def joint_letter(head: Letterhead, cards: Sequence[Card], place: Place) -> EmailMessage:
+    """Return the mail that lists calls which one person is asked about, in the language of the first card.
+
+    `place.link` leads to the page of all that waits. Raise ChannelFailed where the recipient is no address.
+    """
+    locale = cards[0].locale
+    words = plural(locale, "{count} call needs your decision", "{count} calls need your decision", len(cards))
+    message = _envelope(head, f"{_NAME}: {words}", message_id=place.message_id, recipient=place.recipient)
+    for card in cards:
+        message["X-Placet-Approval"] = header_word(card.approval_id)
+    values = {"cards": cards, "heading": words, "link": place.link, "arguments": head.arguments}
+    return _written(message, locale, values | {"at": partial(_moment, locale, place.zone)}, "list")
+
+
 def note(head: Letterhead, subject: str, words: str, *, message_id: str, recipient: str) -> EmailMessage:
     """Return a mail about no approval, plain text; raise ChannelFailed where the recipient is no address."""
     message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
@@ -175,12 +189,12 @@ def _follow(message: EmailMessage, ids: Sequence[str]) -> None:
         message["References"] = " ".join(others)
 
 
-def _written(message: EmailMessage, locale: str, values: Mapping[str, Any]) -> EmailMessage:
+def _written(message: EmailMessage, locale: str, values: Mapping[str, Any], template: str = "letter") -> EmailMessage:
     """Write both parts; the last one is what mail programs prefer."""
     words = {"t": partial(text, locale), "locale": locale, **values}
-    plain = _LINES.sub("\n\n", _TEMPLATES.get_template("letter.txt").render(words)).strip() + "\n"
+    plain = _LINES.sub("\n\n", _TEMPLATES.get_template(f"{template}.txt").render(words)).strip() + "\n"
     message.set_content(plain, cte="quoted-printable")
-    html = _TEMPLATES.get_template("letter.html").render(words)
+    html = _TEMPLATES.get_template(f"{template}.html").render(words)
     message.add_alternative(html, subtype="html", cte="quoted-printable")
     return message
 
