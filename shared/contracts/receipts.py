@@ -5,9 +5,8 @@ This file needs no other of Placet's, so it can be handed on alone:
     pip install cryptography
     python receipts.py receipt.json --keys public.json
 
-`public.json` has the public keys of the house, as `placet migrate` made them; get it from the house itself and not from
-whoever shows you the receipt. Exit code 0: all of it holds; 1: something was changed or does not fit; 2: no receipt, or
-no keys.
+`public.json` has the public keys of the house, as `placet migrate` made them; get it from the house itself. Exit code
+0: all of it holds; 1: something was changed or does not fit; 2: no receipt, or no keys.
 """
 
 from __future__ import annotations
@@ -276,9 +275,8 @@ class _Check:
         counting = [row for row in rows if row.said and not row.said["detail"].get("late")]
         for row in [row for row in counting if row.said["detail"].get("fence")][-1:]:
             self.opened("execution", row, "fence", said["attempt"])
-        for row in counting:
-            if row.sealed["event"] == "resolved":
-                self.opened("execution", row, "outcome", said["resolution"])
+        for row in (each for each in counting if each.sealed["event"] == "resolved"):
+            self.opened("execution", row, "outcome", said["resolution"])
         return f"sealed: attempt {said['attempt']} in pool {said['pool']}, {said['state']}"
 
     def result(self) -> str:
