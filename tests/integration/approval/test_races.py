@@ -106,7 +106,7 @@ async def test_a_decision_that_waits_for_a_lock_is_judged_when_it_has_it(replica
     """The row is let go just before its deadline or just after: what is late by then has expired."""
     for turn, card in enumerate(await some_cards(replicas[0], ROUNDS // 4)):
         decision = a_decision(gateway, some_claims(card))
-        await replicas[0].execute(_DEADLINE, wait=100, id=card.approval_id)
+        await replicas[0].execute(_DEADLINE, wait=300, id=card.approval_id)
         late = turn % 2
         sent = await hold_past(replicas[1], card, 1 if late else -50, partial(replicas[0].send, decision))
         answer = answer_in(sent)
