@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
@@ -13,6 +14,10 @@ from alembic.script import ScriptDirectory
 from placet.contracts.errors import PlacetError
 from placet.deploy.migrations.views import create_views
 from placet.runtime.database import async_url
+
+
+class NotUtf8(PlacetError):
+    """The database has another encoding than UTF-8."""
 
 
 class NewerDatabase(PlacetError):
@@ -25,8 +30,9 @@ _LOCK = 0x506C61636574  # "Placet": one migration at a time, whoever else starts
 def migrate(url: str) -> tuple[str | None, str]:
     """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once.
 
-    Raises NewerDatabase where a newer release has migrated it.
+    Raises NewerDatabase where a newer release has migrated it, and NotUtf8 where the database cannot keep all texts.
     """
+    _refuse_other_encodings(url)
     engine = sa.create_engine(async_url(url))
     try:
         with engine.connect() as connection:
@@ -46,6 +52,15 @@ def migrate(url: str) -> tuple[str | None, str]:
     finally:
         engine.dispose()
     return before, after or ""
+
+
+def _refuse_other_encodings(url: str) -> None:
+    # Not through SQLAlchemy: the driver gives it bytes of a database without an encoding, and it fails at the first.
+    with psycopg.connect(url) as connection:
+        encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        fitting = "createdb --encoding=UTF8 --template=template0"
+        raise NotUtf8(f"the encoding of the database is {encoding}, and Placet needs UTF8: {fitting}")
 
 
 def _refuse_newer(revision: str | None, config: Config) -> None:

@@ -122,6 +122,7 @@ def run(
 @app.command()
 def migrate(*, json: Json = False) -> None:
     """Bring the database at PLACET_DATABASE_URL to the newest schema, and create missing signing keys."""
+    import psycopg
     import sqlalchemy.exc
 
     from placet.contracts.errors import PlacetError
@@ -135,7 +136,7 @@ def migrate(*, json: Json = False) -> None:
         with progress("migrating", quiet=json):
             before, after = bring_up(settings.database_url.get_secret_value())
             made = create_keys(settings.keys)
-    except (sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
+    except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
         fail(str(getattr(error, "orig", None) or error).splitlines()[0])
     if json:
         show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})

@@ -47,6 +47,8 @@ class Stage:
             "PLACET_EXECUTOR_POOLS": "*",
             "PLACET_EXECUTOR_LEASE_SECONDS": "3",
             "PLACET_EXECUTOR_SWEEP_SECONDS": "0.5",
+            # A turn whose agent is killed twice ends within the patience of whoever waits for it.
+            "PLACET_AGENT_LEASE_SECONDS": "8",
             "PLACET_TEST_LEDGER": str(self.folder / "ledger.jsonl"),
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from placet.deploy.migrations import NewerDatabase, migrate, newest
+from placet.deploy.migrations import NewerDatabase, NotUtf8, migrate, newest
 from placet.deploy.migrations.comparing import OPTIONS
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.migrations.views import views
@@ -62,3 +63,16 @@ def test_a_database_of_a_newer_release_is_refused(fresh_database: Fresh) -> None
         connection.execute("UPDATE alembic_version SET version_num = '9999_later'")
     with pytest.raises(NewerDatabase, match="9999_later"):
         migrate(url)
+
+
+def test_a_database_of_another_encoding_is_refused(fresh_database: Fresh) -> None:
+    """In a sentence that says how to make one that fits; nothing is created in it."""
+    url = urlsplit(fresh_database(empty))._replace(path="/placet_test_ascii").geturl()
+    with psycopg.connect(fresh_database(empty), autocommit=True) as connection:
+        encoding = "ENCODING SQL_ASCII LC_COLLATE 'C' LC_CTYPE 'C'"
+        connection.execute(f"CREATE DATABASE placet_test_ascii {encoding} TEMPLATE template0")
+        try:
+            with pytest.raises(NotUtf8, match=r"SQL_ASCII.*createdb --encoding=UTF8"):
+                migrate(url)
+        finally:
+            connection.execute("DROP DATABASE placet_test_ascii")
