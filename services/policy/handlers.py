@@ -251,11 +251,11 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     rulebook = deps.rulebook
     call = proposed.call
     history = await store.load_history(work, call) if rulebook.uses_history else {}
+    asked = await store.load_approval(work, proposed.tenant, call.call_id)
     if call.tool == COMMIT_TOOL:
         staged = await store.load_staged(work, call, edits.proposed_entries(proposed))
-        work.emit(signed(edits.judged_commit(proposed, staged, rulebook, history), deps.signer))
+        work.emit(signed(edits.judged_commit(proposed, asked, staged, rulebook, history), deps.signer))
         return
-    asked = await store.load_approval(work, proposed.tenant, call.call_id)
     answer = edits.judged(proposed, asked, rulebook, history)
     if answer.accepted:
         await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))

@@ -59,6 +59,25 @@ def strictest(rules: Sequence[ApprovalRule]) -> ApprovalRule:
     return ApprovalRule(**values)
 
 
+def covers(asked: ApprovalRule, other: ApprovalRule) -> bool:
+    """Tell whether who meets `asked` has met `other` too: nobody is missing, and nothing is easier."""
+    own = _demands(asked, asked.condition)
+    return (
+        all(any(_covers(mine, demand) for mine in own) for demand in _demands(other, other.condition))
+        and asked.denials <= other.denials
+        and all(each in asked.veto for each in other.veto)
+        and all(each in asked.exclude for each in other.exclude)
+        and all(each in other.escalations for each in asked.escalations)
+        and _REASONS.index(asked.reason_required) >= _REASONS.index(other.reason_required)
+        and _STRENGTHS.index(asked.min_strength) >= _STRENGTHS.index(other.min_strength)
+        and other.by_message >= asked.by_message
+    )
+
+
+def _covers(mine: Demand, other: Demand) -> bool:
+    return mine.panels == other.panels and other.condition in {"", mine.condition}
+
+
 def _demands(rule: ApprovalRule, condition: str) -> list[Demand]:
     """Return everything that must be said yes to under one rule, its own panels first."""
     own = Panel(approvers=rule.approvers, approvals=rule.approvals)

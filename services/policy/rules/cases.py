@@ -95,7 +95,8 @@ def _differences(expect: ExpectEntry, verdict: Verdict) -> list[str]:
     approval = verdict.approval
     asked: set[str] = set()
     if approval is not None:
-        asked = {*approval.approvers, *(each for panel in approval.alternatives for each in panel.approvers)}
+        panels = [*approval.alternatives, *(panel for demand in approval.also for panel in demand.panels)]
+        asked = {*approval.approvers, *(each for panel in panels for each in panel.approvers)}
     pairs: list[tuple[str, object, object]] = [
         ("effect", expect.effect.value, verdict.effect.value),
         ("rule", expect.rule, verdict.rule),

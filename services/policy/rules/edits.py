@@ -15,6 +15,7 @@ from placet.contracts.messages import ApprovalRule, EditJudged, EditProposed
 from placet.contracts.permit import check_digest
 from placet.domain.card_text import visible
 from placet.domain.catalog import ToolSpec, redact_arguments, render_summary, shown_text, validate_arguments
+from placet.domain.strictest import covers
 from placet.domain.tool_schema import ArgumentError
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.model import RESERVED_NAMES, Effect, Rulebook
@@ -37,6 +38,8 @@ _WHO = (
     "escalations",
     "by_message",
 )
+
+_LEFT_ASKS_OTHERS = "What would be left asks others than those who are asked here, so it cannot be decided here."
 
 
 def judged(
@@ -69,28 +72,34 @@ def proposed_entries(proposed: EditProposed) -> list[str]:
 
 
 def judged_commit(
-    proposed: EditProposed, staged: tuple[StagedEntry, ...], rulebook: Rulebook, history: Mapping[str, Any]
+    proposed: EditProposed,
+    asked: ApprovalRule | None,
+    staged: tuple[StagedEntry, ...],
+    rulebook: Rulebook,
+    history: Mapping[str, Any],
 ) -> EditJudged:
     """Return policy's answer to an edit of a commit: entries may be left out, and nothing else may change.
 
-    Who was asked stays: whatever is left asks no more than the whole did. `staged` are the entries of the commit as it
-    was proposed. That the tree fits the entries is for the executor to see, which has their contents.
+    Who was asked, `asked`, stays, so what is left may ask nobody else: it is judged anew. `staged` are the entries of
+    the commit as it was proposed. That the tree fits the entries is for the executor to see, which has their contents.
     """
     call = proposed.call
     check_digest(call, proposed.tenant)
     try:
-        facts = replace(CallFacts.of(call), history=history, staged=staged)
+        facts = replace(CallFacts.of(call), history=history)
         before = parse_arguments(call.edited.proposed) if call.edited else {}
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
-    verdict = judge_within(facts, rulebook, proposed.rule)
+    kept, known = wanted_entries(facts.arguments), iter(wanted_entries(before))
+    chosen = tuple(entry for entry in staged if entry.call_id in kept)
+    verdict = judge_within(replace(facts, staged=chosen), rulebook, proposed.rule)
     if verdict.effect is Effect.DENY:
         return _answer(proposed, rulebook, problem=verdict.reason)
-    kept, known = wanted_entries(facts.arguments), iter(wanted_entries(before))
     if facts.arguments.get("workspace_id") != before.get("workspace_id") or not all(each in known for each in kept):
         problem = "Of a commit entries can be left out; none can be added, and their order stays."
         return _answer(proposed, rulebook, problem=problem)
-    chosen = [entry for entry in staged if entry.call_id in kept]
+    if verdict.approval and (asked is None or not covers(asked, verdict.approval)):
+        return _answer(proposed, rulebook, problem=_LEFT_ASKS_OTHERS)
     return _answer(proposed, rulebook, summary=summary_of(chosen, call.language), shown=call.arguments)
 
 

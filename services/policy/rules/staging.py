@@ -108,23 +108,25 @@ def problem(arguments: Mapping[str, Any], entries: Sequence[StagedEntry] | None)
     return f"call {missing[0]} was never staged in this conversation" if missing else ""
 
 
-def asked_by(entries: Sequence[StagedEntry]) -> list[ApprovalRule]:
-    """Return what the entries' own rules ask, as it is asked of their commit.
+#: What is said of a single call's arguments says nothing of a commit: grants and veto windows stay out, and people may
+#: always leave entries out.
+_CLEARED = {"grants": None, "edits": True, "veto_window_seconds": 0, "veto_on": "arguments", "independent": False}
 
-    What is said of a single call's arguments says nothing there: grants and veto windows stay out, and people may
-    always leave entries out.
-    """
-    cleared = {"grants": None, "edits": True, "veto_window_seconds": 0, "veto_on": "arguments", "independent": False}
-    return [entry.approval.model_copy(update=cleared) for entry in entries if entry.approval is not None]
+
+def names_people(entries: Sequence[StagedEntry]) -> bool:
+    """Tell whether a rule of one of the entries says who decides about it."""
+    return any(entry.approval is not None for entry in entries)
 
 
 def commit_approval(own: ApprovalRule | None, entries: Sequence[StagedEntry], default: ApprovalRule) -> ApprovalRule:
-    """Return who decides a commit: at least whom its own rule and each entry's rule ask, else `default`.
+    """Return who decides a commit: at least whom its own rule and each entry's rule ask.
 
-    People may always leave entries out. Nobody can allow commits from now on: each is of another tree.
+    An entry whose rule names nobody asks `default`, whatever is asked because of the others. People may always leave
+    entries out. Nobody can allow commits from now on: each is of another tree.
     """
-    rules = ([] if own is None else [own]) + asked_by(entries)
-    return strictest(rules or [default]).model_copy(update={"edits": True, "grants": None})
+    asked = [(entry.approval or default).model_copy(update=_CLEARED) for entry in entries]
+    rules = asked if own is None else [own, *asked]
+    return strictest(rules).model_copy(update={"edits": True, "grants": None})
 
 
 def pool_of(entries: Sequence[StagedEntry]) -> str:

@@ -98,7 +98,7 @@ def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str
             verdict = replace(_verdict(name, ruling, rulebook, spec), by_error=True)
         elif not step.why:
             verdict = replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
-    lets_through = verdict.effect is Effect.ALLOW and not staging.asked_by(entries)
+    lets_through = verdict.effect is Effect.ALLOW and not staging.names_people(entries)
     if verdict.effect is Effect.DENY or lets_through:
         return verdict
     approval = staging.commit_approval(verdict.approval, entries, OPERATORS)

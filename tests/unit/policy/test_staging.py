@@ -40,7 +40,7 @@ rules:
 groups: {office: [ada, bob]}
 people: {ada: {}, bob: {}}
 """
-FINANCE = ApprovalRule(approvers=["group:finance"])
+FINANCE, REQUESTER = ApprovalRule(approvers=["group:finance"]), ApprovalRule(approvers=["requester"])
 TREE = "b" * 64
 
 
@@ -113,6 +113,28 @@ def test_a_commit_of_nobodys_entries_asks_operators() -> None:
     """Where no rule names anybody, somebody still decides."""
     approval = judge(a_commit(["a"], [an_entry("a")]), rulebook()).approval
     assert ["operators"] == (approval and approval.approvers)
+
+
+def test_an_entry_that_names_nobody_asks_operators_beside_the_others() -> None:
+    """Nobody decides alone about what stands beside their own entry."""
+    approval = judge(a_commit(["a", "b"], [an_entry("a", REQUESTER), an_entry("b")]), rulebook()).approval
+    assert approval is not None
+    assert (["requester"], [Demand(panels=[Panel(approvers=["operators"])])]) == (approval.approvers, approval.also)
+
+
+def test_a_rule_for_commits_takes_no_operators_away() -> None:
+    """It asks somebody more, as everywhere else."""
+    own = rulebook(
+        _ALLOWED.replace("effect: allow", "effect: require_approval\n    approval: {approvers: [requester]}")
+    )
+    approvals = [judge(a_commit(["a"], [an_entry("a")]), own).approval]
+    approvals.append(judge(a_commit(["a", "b"], [an_entry("a"), an_entry("b", FINANCE)]), rulebook(_ALLOWED)).approval)
+    people = [
+        {*approval.approvers, *(name for demand in approval.also for name in demand.panels[0].approvers)}
+        for approval in approvals
+        if approval
+    ]
+    assert [{"requester", "operators"}, {"operators", "group:finance"}] == people
 
 
 _ALLOWED = """\
@@ -224,8 +246,10 @@ def test_what_a_staged_call_needs_later_is_kept() -> None:
     assert expected == entry.staged_call
 
 
-def left_out(kept: Sequence[str], proposed: Sequence[str], **changes: Any) -> EditJudged:
-    """Return policy's answer where people leave entries out of a commit."""
+def left_out(
+    kept: Sequence[str], proposed: Sequence[str], asked_before: ApprovalRule | None = FINANCE, **changes: Any
+) -> EditJudged:
+    """Return policy's answer where people, those of `asked_before`, leave entries out of a commit."""
     before = {"workspace_id": "w1", "tree_digest": TREE, "entries": list(proposed)}
     call = a_call(
         tool=COMMIT_SPEC.name,
@@ -236,7 +260,7 @@ def left_out(kept: Sequence[str], proposed: Sequence[str], **changes: Any) -> Ed
     call = call.model_copy(update={"edited": edited})
     asked = EditProposed(tenant="acme", edit_id="e1", approval_id="p1", rule="default:commit_changes", call=call)
     staged = [an_entry(each, FINANCE, changes=each == "a") for each in proposed_entries(asked)]
-    return judged_commit(asked, tuple(staged), rulebook(), {})
+    return judged_commit(asked, asked_before, tuple(staged), rulebook(), {})
 
 
 def test_entries_may_be_left_out() -> None:
@@ -252,6 +276,16 @@ def test_entries_may_be_left_out() -> None:
 def test_nothing_else_of_a_commit_can_be_edited(kept: list[str], changes: dict[str, Any]) -> None:
     """No other order, nothing added, nothing twice, no other workspace, and never nothing at all."""
     assert not left_out(kept, ["a", "b", "c"], **changes).accepted
+
+
+@pytest.mark.parametrize("asked", [REQUESTER, None])
+def test_what_is_left_of_a_commit_is_judged_anew(asked: ApprovalRule | None) -> None:
+    """Where it would ask others than those who are asked, or nobody knows who they are, it cannot be decided."""
+    answer = left_out(["a", "c"], ["a", "b", "c"], asked)
+    assert (False, "What would be left asks others than those who are asked here, so it cannot be decided here.") == (
+        answer.accepted,
+        answer.detail,
+    )
 
 
 def test_a_check_notes_what_cannot_be_staged() -> None:

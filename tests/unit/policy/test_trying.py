@@ -532,6 +532,22 @@ def test_a_commit_asks_all_that_its_entries_rules_ask() -> None:
     assert [("large", "passed_over")] == [(each.rule, each.outcome) for each in found.tried[-1:]]
 
 
+def test_a_commit_asks_operators_for_an_entry_whose_rule_names_nobody() -> None:
+    """Beside whom the other entries ask, in explanations and in cases alike."""
+    nobodys = STAGING.replace('    approval: {approvers: ["group:office"]}\n', "")
+    rulebook = rulebook_from(parse_yaml("rulebook", nobodys.encode()))
+    found = explain(call_from({"tool": "commit_changes", "staged": [PAY, INVITE]}, rulebook, "call.json"), rulebook)
+    assert [["group:finance"], ["operators"]] == [each.approvers for each in found.deciders]
+    case = """
+cases:
+  - name: both
+    call: {tool: commit_changes, staged: [{tool: pay, arguments: {amount: 5}}, {tool: invite, arguments: {amount: 1}}]}
+    expect: {effect: require_approval, approvers: ["group:finance", operators]}
+"""
+    _, cases = cases_from(parse_yaml("cases", case.encode()))
+    assert [[]] == [each.differences for each in run_cases(cases, rulebook).cases]
+
+
 def test_a_rule_for_commits_is_tested_by_their_entries() -> None:
     """By names alone too, where no matter what they are: operators decide then."""
     cases = """

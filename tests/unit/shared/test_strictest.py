@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from placet.contracts.messages import ApprovalRule, Demand, Escalation, Panel
 from placet.domain.deciders import Voter
-from placet.domain.strictest import strictest
+from placet.domain.strictest import covers, strictest
 from placet.domain.votes import Vote, tally
 from tests.builders import an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval
@@ -113,3 +113,38 @@ def test_what_is_approved_would_be_approved_by_each(rules: list[ApprovalRule], c
         return tally(an_approval(approval_rule=asked), votes, a_directory()).way
 
     assert way(strictest(rules)) != "approve" or {"approve"} == {way(each) for each in rules}
+
+
+@given(st.lists(some_rules, min_size=1, max_size=3), st.integers(0, 2))
+def test_all_rules_together_cover_some_of_them(rules: list[ApprovalRule], left_out: int) -> None:
+    """Who meets all of them has met those that are left, so nobody need be asked again."""
+    left = rules[:left_out] + rules[left_out + 1 :]
+    assert covers(strictest(rules), strictest(left or rules))
+
+
+@given(some_rules, some_rules, some_votes)
+def test_what_covers_a_rule_is_no_easier(asked: ApprovalRule, other: ApprovalRule, cast: list[tuple[str, Any]]) -> None:
+    """Nothing is approved under the one that the other would not let through."""
+    votes = [Vote(Voter(f"person:{name}", (), "api_key"), verb) for name, verb in cast]
+    ways = [tally(an_approval(approval_rule=each), votes, a_directory()).way for each in (asked, other)]
+    assert not covers(asked, other) or ways[0] != "approve" or ways[1] == "approve"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"denials": 1},
+        {"veto": ["person:dora"]},
+        {"exclude": ["requester"]},
+        {"reason_required": "always"},
+        {"min_strength": "web"},
+        {"condition": "person.id != 'person:ada'"},
+        {"by_message": False},
+        {"also": [Demand(panels=[LEADS])]},
+    ],
+)
+def test_a_stricter_word_is_not_covered(changes: dict[str, Any]) -> None:
+    """Each of what a rule may ask beside its people counts; the stricter rule covers the other one."""
+    plain = rule(FINANCE, denials=2, by_message=True)
+    stricter = plain.model_copy(update=changes)
+    assert (False, True) == (covers(plain, stricter), covers(stricter, plain))
