@@ -18,10 +18,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import unified_diff
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from placet.tools.diffs import unified_lines
 
 if TYPE_CHECKING:
     from placet.tools.contract import ToolContext
@@ -201,9 +202,9 @@ def describe(change: Change) -> Described:
     texts = [_text(each) for each in (change.before, change.after)]
     if texts[0] is None or texts[1] is None:
         return Described(f"{verb} {change.key} ({_sizes(*sizes)})", binary=True)
-    names = [f"a/{change.key}" if change.before else "/dev/null", f"b/{change.key}" if change.after else "/dev/null"]
+    names = (f"a/{change.key}" if change.before else "/dev/null", f"b/{change.key}" if change.after else "/dev/null")
     before, after = map(_lines, (texts[0], texts[1]))
-    lines = unified_diff(before, after, fromfile=names[0], tofile=names[1], lineterm="")
+    lines = unified_lines(before, after, names)
     # Lines of any length, of which only so many are kept: what is counted is exact up to there.
     kept = list(islice(lines, DIFF_LINES_MAX + 1))
     cut = len(kept) > DIFF_LINES_MAX

@@ -1,13 +1,17 @@
 -- name: load_conversation
 SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
     holder, holder_revision, operator, held_since, held_reason, told_seq,
-    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
+    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id),
+    (SELECT j.author FROM read.conversations r JOIN read.jobs j ON j.tenant = r.tenant AND j.job_id = r.job_id
+     WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
 FROM gateway.conversations c WHERE tenant = :tenant AND conversation_id = :conversation_id
 
 -- name: lock_conversation
 SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
     holder, holder_revision, operator, held_since, held_reason, told_seq,
-    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
+    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id),
+    (SELECT j.author FROM read.conversations r JOIN read.jobs j ON j.tenant = r.tenant AND j.job_id = r.job_id
+     WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
 FROM gateway.conversations c WHERE tenant = :tenant AND conversation_id = :conversation_id FOR UPDATE
 
 -- name: adopt_conversation
@@ -17,7 +21,9 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id
 ON CONFLICT DO NOTHING
 RETURNING tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
     holder, holder_revision, operator, held_since, held_reason, told_seq,
-    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
+    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id),
+    (SELECT j.author FROM read.conversations r JOIN read.jobs j ON j.tenant = r.tenant AND j.job_id = r.job_id
+     WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
 
 -- name: open_conversation
 INSERT INTO gateway.conversations

@@ -73,15 +73,44 @@ def may_open(caller: Caller) -> None:
 
 
 def may_read(caller: Caller, conversation_id: str) -> None:
-    """Raise Refused where the caller may not read the conversation: 403 without a scope, 404 where it is foreign."""
+    """Raise Refused where the caller may not read the conversation: 403 without a scope, 404 where it is foreign.
+
+    Whether it is a job's that they may not see, its row says: `find_for`.
+    """
     caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     if not caller.sees(conversation_id):
         raise no_conversation()
 
 
-def refuse_job(conversation: Conversation) -> None:
-    """Raise Refused (403) for the conversation of a job or of an attempt: what is said there is counted as a vote."""
+def exists_for(caller: Caller, conversation: Conversation) -> bool:
+    """Tell whether a conversation of the caller's tenant exists for them: one of a job does where the job does."""
+    is_seen = conversation.job_id is None or caller.sees_job(conversation.job_author)
+    return is_seen and caller.sees(conversation.conversation_id)
+
+
+async def find_for(connection: Connection, caller: Caller, conversation_id: str) -> Conversation | None:
+    """Return a conversation that exists for the caller; None where there is none."""
+    found = await store.find_conversation(connection, caller.tenant, conversation_id)
+    return found if found is not None and exists_for(caller, found) else None
+
+
+async def check_for(connection: Connection, caller: Caller, conversation_id: str) -> Conversation:
+    """Return a conversation that the caller may read; raise Refused: 403 without a scope, 404 where there is none."""
+    may_read(caller, conversation_id)
+    found = await find_for(connection, caller, conversation_id)
+    if found is None:
+        raise no_conversation()
+    return found
+
+
+def refuse_job(caller: Caller, conversation: Conversation) -> None:
+    """Raise Refused (403) for the conversation of a job or of an attempt: what is said there is counted as a vote.
+
+    For who may not see the job it does not exist (404).
+    """
     if conversation.job_id is not None:
+        if not exists_for(caller, conversation):
+            raise no_conversation()
         detail = "What its calls wait for is decided by their approvals; whoever does not want the job cancels it."
         title = "This conversation is a job's: nobody writes in it."
         raise Refused(title, status=403, kind="conversation-of-job", detail=detail, job_id=conversation.job_id)
@@ -136,11 +165,9 @@ async def renew_token(
     The one before is good no more. Raises Refused: 403, 404, 409 (the conversation has ended).
     """
     caller.need(Scope.CHAT)
-    if not caller.sees(conversation_id):
-        raise no_conversation()
     place, token = (caller.tenant, conversation_id), new_token()
     async with units.begin() as work:
-        if await store.find_conversation(work.connection, *place) is None:
+        if await find_for(work.connection, caller, conversation_id) is None:
             raise no_conversation()
         ends = await store.renew_token(work.connection, place, None if revoke else hash_secret(token), token_seconds)
         if ends is None:
@@ -238,7 +265,7 @@ class Posts:
             conversation = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
             if conversation is None or not caller.sees(conversation_id):
                 raise no_conversation()
-            refuse_job(conversation)
+            refuse_job(caller, conversation)
             if conversation.ended_at is not None:
                 return
             await store.end_conversation(work.connection, conversation.place, caller.person)
@@ -257,7 +284,7 @@ class Posts:
             conversation = await store.find_conversation(connection, **place)
             if conversation is None or not caller.sees(conversation_id):
                 raise no_conversation()
-            refuse_job(conversation)
+            refuse_job(caller, conversation)
             turn_id = await store.running_turn(connection, **place)
         if turn_id is not None:
             async with self._units.begin() as work:
@@ -300,7 +327,7 @@ class Posts:
                     refuse_other(known, post.writing.text)
                     outcomes[at] = Posted(post.place[1], post.writing.message_id or "")
                     continue
-                conversation = await self._conversation(work.connection, post.place)
+                conversation = await self._conversation(work.connection, post.caller, post.place)
                 message = message_of(post.caller, post.writing, conversation)
                 known_agent(self._agents, message.tenant, message.agent)
             except Refused as refusal:
@@ -324,7 +351,7 @@ class Posts:
             changed.append(at)
         return changed
 
-    async def _conversation(self, connection: Connection, place: Place) -> Conversation:
+    async def _conversation(self, connection: Connection, caller: Caller, place: Place) -> Conversation:
         """Return a conversation that can be written in, perhaps as it was a while ago; raise Refused."""
         if known := self._conversations.get(place):
             self._conversations.move_to_end(place)
@@ -332,7 +359,7 @@ class Posts:
         found = await store.find_conversation(connection, *place)
         if found is None:
             raise no_conversation()
-        refuse_job(found)
+        refuse_job(caller, found)
         if found.ended_at is not None:
             raise has_ended(found)
         self._conversations[place] = found

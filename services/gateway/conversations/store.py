@@ -50,6 +50,8 @@ class Conversation:
     told_seq: int | None = None
     #: The job that works in it, whose own or an attempt's it is; None for one in which people write.
     job_id: str | None = None
+    #: Who asked for that job; None where it is no more.
+    job_author: str | None = None
 
     @property
     def place(self) -> Place:

@@ -13,7 +13,7 @@ from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.conversations.live import Notice, Topic
-from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.service import find_for, no_conversation
 from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, event_frame, item_frame
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -38,15 +38,17 @@ AfterItem = Annotated[
 ItemLimit = Annotated[int, Query(ge=1, le=ITEMS_MAX, description="Items of one answer, the oldest first.")]
 
 
-async def start_of(deps: Deps, topic: Topic, last_event_id: str | None, after: str | None) -> int:
+async def start_of(
+    deps: Deps, caller: Caller, conversation_id: str, last_event_id: str | None, after: str | None
+) -> int:
     """Return the number after which a client wants items; raise Refused for no number (400) or conversation (404).
 
     The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
     """
     wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
-    place = (topic.tenant, topic.conversation_id)
+    place = (caller.tenant, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        if await store.find_conversation(connection, *place) is None:
+        if await find_for(connection, caller, conversation_id) is None:
             raise no_conversation()
         # A number from before a restored backup must not silence the stream for ever.
         return min(wanted, await store.newest_number(connection, *place)) if wanted else 0

@@ -253,7 +253,7 @@ async def _write(deps: Deps, caller: Caller, body: ChatIn, version: Version) -> 
     not ask for a second payment.
     """
     conversation_id, writing = own_id(caller.tenant, body.id), body.written()
-    snapshot = await streams.find(deps, caller, conversation_id) if caller.sees(conversation_id) else None
+    snapshot = await streams.find(deps, caller, conversation_id)
     if body.trigger == "regenerate-message":
         goal = Goal(version, message_id=str(writing.message_id), newest=snapshot.newest if snapshot else 0)
         state, chunks = replay(begin(goal), snapshot.items if snapshot else ())

@@ -18,10 +18,10 @@ from placet.gateway.conversations.service import (
     Plan,
     Posted,
     Writing,
+    check_for,
     known_agent,
     may_open,
     may_read,
-    no_conversation,
     open_conversation,
 )
 from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, start_of, streaming
@@ -158,12 +158,9 @@ async def stop(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, 
 @router.get("/{conversation_id}", responses=described(401, 403, 404, 503))
 async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> ConversationOut:
     """Show a conversation: its newest messages and calls, and what waits for people."""
-    may_read(caller, conversation_id)
     place = (caller.tenant, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        conversation = await store.find_conversation(connection, *place)
-        if conversation is None:
-            raise no_conversation()
+        conversation = await check_for(connection, caller, conversation_id)
         items = await store.tail(connection, *place, ITEMS_SHOWN_MAX)
         here = Filters(state="pending", conversation_id=conversation_id)
         waiting = await list_approvals(connection, caller.tenant, here, limit=SHOWN_MAX)
@@ -221,7 +218,7 @@ async def follow(
     """Follow a conversation."""
     may_read(caller, conversation_id)
     topic = Topic(caller.tenant, conversation_id)
-    start = await start_of(deps, topic, last_event_id, after)
+    start = await start_of(deps, caller, conversation_id, last_event_id, after)
     return streaming(deps, caller, (topic,), topic, start)
 
 
@@ -241,7 +238,7 @@ async def poll(
     may_read(caller, conversation_id)
     if wait:
         deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
-    start = await start_of(deps, Topic(caller.tenant, conversation_id), None, str(after))
+    start = await start_of(deps, caller, conversation_id, None, str(after))
     found = await deps.log.wait_for_items(caller, conversation_id, start, limit, wait)
     # Rights may have ended meanwhile.
     if wait and not await deps.authenticator.still(caller):

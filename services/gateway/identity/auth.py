@@ -108,6 +108,15 @@ class Caller:
         """Tell whether a conversation of the caller's tenant exists for this caller."""
         return self.conversation_id in {None, conversation_id}
 
+    def sees_job(self, author: str | None) -> bool:
+        """Tell whether a job that `author` asked for exists for this caller: who only chats has their own ones.
+
+        None: nobody knows any more who asked for it. For the token of a conversation there are no jobs.
+        """
+        if self.conversation_id is not None:
+            return False
+        return self.may(Scope.DECIDE) or self.may(Scope.OPERATE) or author == self.person
+
     def roles_for(self, requester: str) -> list[Role]:
         """Return what this caller proves about an approval that `requester` asked for.
 

@@ -214,15 +214,15 @@ def whose_jobs(caller: Caller) -> str | None:
     caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     if caller.conversation_id is not None:
         raise _no_job()
-    return None if caller.may(Scope.DECIDE) or caller.may(Scope.OPERATE) else caller.person
+    return None if caller.sees_job(None) else caller.person
 
 
 async def found_job(deps: Deps, caller: Caller, job_id: str) -> store.Row:
     """Return a job that the caller may see; raise Refused (403, 404)."""
-    whose = whose_jobs(caller)
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     async with reading(deps.runtime.database) as connection:
         row = await store.find_job(connection, caller.tenant, job_id)
-    if row is None or whose not in {None, row["author"]}:
+    if row is None or not caller.sees_job(row["author"]):
         raise _no_job()
     return row
 

@@ -146,7 +146,7 @@ async def _locked(work: Work, caller: Caller, conversation_id: str) -> Conversat
     conversation = await lock_conversation(work.connection, caller.tenant, conversation_id)
     if conversation is None or not caller.sees(conversation_id):
         raise no_conversation()
-    refuse_job(conversation)
+    refuse_job(caller, conversation)
     return conversation
 
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.service import no_conversation
-from placet.gateway.conversations.store import find_conversation, recent_conversations, tail
+from placet.gateway.conversations.service import find_for, no_conversation
+from placet.gateway.conversations.store import recent_conversations, tail
 from placet.gateway.conversations.streaming import After, LastEventId, start_of, streaming
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
@@ -41,7 +41,7 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
                 return RedirectResponse(page, 303)
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
-        if conversation_id and not await find_conversation(connection, caller.tenant, conversation_id):
+        if conversation_id and not await find_for(connection, caller, conversation_id):
             raise no_conversation()
         place = (caller.tenant, conversation_id)
         said = await tail(connection, *place, SAID_MAX, ["message"]) if conversation_id else []
@@ -85,5 +85,5 @@ async def follow(
     if not conversation_id:
         return streaming(deps, caller, topics, None, 0)
     topic = Topic(caller.tenant, conversation_id)
-    start = await start_of(deps, topic, last_event_id, after)
+    start = await start_of(deps, caller, conversation_id, last_event_id, after)
     return streaming(deps, caller, (topic, *topics), topic, start)

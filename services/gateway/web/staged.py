@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.requests import Request
 
 from placet.contracts.errors import Refused
-from placet.gateway.conversations.service import may_read
+from placet.gateway.conversations.service import check_for
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -86,8 +86,8 @@ async def _answer(
 
 
 async def _show(deps: Deps, caller: Caller, conversation_id: str, said: str = "") -> HTMLResponse:
-    may_read(caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
+        await check_for(connection, caller, conversation_id)
         values = await staged_values(connection, deps, caller, conversation_id)
     notice = text(caller.language, said) if said else ""
     return render("staged.html", language=caller.language, notice=notice, **values)

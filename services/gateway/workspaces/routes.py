@@ -13,8 +13,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.gateway.conversations.items import arguments_value
-from placet.gateway.conversations.service import may_read, no_conversation, refuse_job
-from placet.gateway.conversations.store import find_conversation
+from placet.gateway.conversations.service import check_for, refuse_job
 from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -130,8 +129,8 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) 
 @router.get("/{conversation_id}/workspace/entries/{call_id}/diff", responses=described(401, 403, 404, 503))
 async def diff(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, call_id: PathId) -> EntryDiffOut:
     """Show what one staged entry changes, as unified diffs; 404 for one that changes nothing by itself."""
-    may_read(caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
+        await check_for(connection, caller, conversation_id)
         found = await load_diffs(connection, caller.tenant, conversation_id, call_id)
     if not found:
         raise Refused("There is no such staged change.", status=404, kind="not-found")
@@ -162,13 +161,10 @@ async def discard(
 
 
 async def _newest(deps: Deps, caller: Caller, conversation_id: str, *, to_change: bool = False) -> Row:
-    may_read(caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        conversation = await find_conversation(connection, caller.tenant, conversation_id)
-        if conversation is None:
-            raise no_conversation()
+        conversation = await check_for(connection, caller, conversation_id)
         if to_change:
-            refuse_job(conversation)
+            refuse_job(caller, conversation)
         workspace = await newest_workspace(connection, caller.tenant, conversation_id)
     if workspace is None:
         raise Refused("Nothing was staged in this conversation.", status=404, kind="nothing-staged")

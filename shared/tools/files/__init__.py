@@ -144,7 +144,9 @@ async def delete_file(context: ToolContext, *, path: str) -> dict[str, Any]:
 
 async def _run(context: ToolContext, function: str, **arguments: Any) -> dict[str, Any]:
     changes: Sequence[Change] = await FILES.run(function, arguments, context)
-    return {"done": [FILES.describe(change).summary for change in changes]}
+    # Comparing large texts takes a while; what else runs here does not wait for it.
+    told = await in_thread(lambda: [FILES.describe(change).summary for change in changes])
+    return {"done": told}
 
 
 async def _files(context: ToolContext, folder: str, depth: int) -> list[tuple[str, Found | Waiting]]:

@@ -176,9 +176,9 @@ class Files(Staging):
         if count > 1 and not every:
             wanted = "give more of the text around it, or set `every`"
             raise ToolError(f"{path!r} contains `old` {count} times; {wanted}.", code="ambiguous")
-        data = text.replace(old, new).encode()
-        self._check_size(context, data)
-        return [Change(path, before, Content(data, before.mode))]
+        # Known before it is made: a short `old` and a long `new` would make more than memory holds.
+        self._check_size(context, len(before.data) + count * (len(new.encode()) - len(old.encode())))
+        return [Change(path, before, Content(text.replace(old, new).encode(), before.mode))]
 
     async def move_file(self, context: ToolContext, *, path: str, to: str) -> Sequence[Change]:
         """Plan another path for a file; nothing is overwritten."""
@@ -235,13 +235,13 @@ class Files(Staging):
             data = content.encode()
         else:
             raise ToolError("`encoding` is `text` or `base64`.", code="bad_content")
-        self._check_size(context, data)
+        self._check_size(context, len(data))
         return data
 
-    def _check_size(self, context: ToolContext, data: bytes) -> None:
+    def _check_size(self, context: ToolContext, size: int) -> None:
         most = files_of(context).settings.bytes_max
-        if len(data) > most:
-            raise ToolError(f"A file has at most {most:,} bytes; this would have {len(data):,}.", code="too_large")
+        if size > most:
+            raise ToolError(f"A file has at most {most:,} bytes; this would have {size:,}.", code="too_large")
 
 
 FILES = Files()

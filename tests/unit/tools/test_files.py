@@ -6,6 +6,7 @@ import os
 import socket
 import string
 import threading
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -233,6 +234,35 @@ async def test_a_tool_says_why_it_does_nothing(
     with (root / "large").open("wb") as file:
         file.truncate(FilesSettings().bytes_max + 1)
     assert code == await code_of(tools, tool, **arguments)
+
+
+async def test_an_edit_that_would_make_too_much_makes_nothing(root: Path, tools: TestedTools) -> None:
+    """Its size is known before it is made: two hundred letters, each to become a megabyte, take no memory at all."""
+    (root / "a.txt").write_text("ü" * 200)
+    tracemalloc.start()
+    try:
+        code = await code_of(tools, "edit_file", path="a.txt", old="ü", new="é" * 500_000, every=True)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ("too_large", True) == (code, most < 20_000_000)
+
+
+@pytest.mark.parametrize(("room", "done"), [(20, True), (19, False)])
+async def test_an_edit_is_measured_in_bytes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, room: int, done: bool
+) -> None:
+    """Five letters of one byte that become as many of four fill twenty bytes, and need them."""
+    (root / "a.txt").write_text("aaaaa")
+    monkeypatch.setenv("FILES_BYTES_MAX", str(room))
+    async with open_tools(CODER) as tools:
+        edit = tools.call("edit_file", path="a.txt", old="a", new="🌱", every=True)
+        if done:
+            await edit
+        else:
+            with pytest.raises(ToolError):
+                await edit
+    assert ("🌱" if done else "a") * 5 == (root / "a.txt").read_text()
 
 
 async def test_what_waits_builds_on_what_waits(root: Path, tools: TestedTools) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.tools.diffs import unified_lines
 from placet.tools.staging import DIFF_BYTES_MAX, DIFF_CHARACTERS_MAX, DIFF_LINES_MAX, Change, Content, describe
 
 
@@ -49,6 +54,49 @@ def test_a_last_line_without_a_newline_is_said_as_patch_says_it() -> None:
     """So that a diff can be applied, and a newline that goes is seen."""
     diff = describe(Change("k", Content(b"a\nb\n"), Content(b"a\nb"))).diff
     assert ["@@ -1,2 +1,2 @@", " a", "-b", "+b", "\\ No newline at end of file"] == diff.split("\n")[2:]
+
+
+def applied(before: list[str], diff: list[str]) -> list[str]:
+    """Return what `patch` makes of these lines; every line that a diff says is there must be."""
+    after, at = list[str](), 0
+    for line in diff[2:]:
+        if found := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
+            start = int(found[1]) - (found[2] != "0")
+            after += before[at:start]
+            at = start
+            continue
+        if line[0] in " -":
+            assert before[at] == line[1:]
+            at += 1
+        if line[0] in " +":
+            after.append(line[1:])
+    return after + before[at:]
+
+
+texts = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30)
+
+
+@given(texts, texts, st.sampled_from([0, 20, 10_000]))
+def test_a_diff_can_be_applied_however_little_was_compared(before: list[str], after: list[str], steps: int) -> None:
+    """It may show more than need be as replaced, never anything that is not so."""
+    diff = list(unified_lines(before, after, ("a", "b"), steps))
+    assert after == applied(before, diff)
+    assert (before == after) == (not diff)
+
+
+def test_lines_that_come_again_and_again_are_compared_only_so_far() -> None:
+    """Two hundred numbers thousands of times, turned around: one block, where all pairs would take minutes."""
+    before = [str(number % 200) for number in range(40_000)]
+    lines = list(unified_lines(before, before[::-1], ("a", "b")))
+    assert (["@@ -1,40000 +1,40000 @@"], 80_003) == ([line for line in lines if line.startswith("@@")], len(lines))
+
+
+def test_a_change_in_the_middle_of_many_equal_lines_is_told_alone() -> None:
+    """What stands before and behind costs no comparing, so a large file is no reason to show it whole."""
+    before = [str(number % 200) for number in range(100_000)]
+    after = [*before[:50_000], "new", *before[50_001:]]
+    lines = list(unified_lines(before, after, ("a", "b"), 10))
+    assert ["@@ -49998,7 +49998,7 @@", " 197", " 198", " 199", "-0", "+new", " 1", " 2", " 3"] == lines[2:]
 
 
 def test_a_diff_has_its_bounds() -> None:
