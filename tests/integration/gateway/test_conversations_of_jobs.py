@@ -139,3 +139,20 @@ async def test_an_attempt_is_read_and_its_calls_are_decided(
     ]
     decided = await decide(client, ASKED)
     assert ([200] * 4, 200, "approved") == (shown, decided.status_code, decided.json()["state"])
+
+
+async def test_who_may_not_see_the_job_may_not_read_its_conversations(house: House) -> None:
+    """Their ids can be computed from the job's: for a key that only chats they exist where it is their owner's job."""
+    paths = (NATIVE, f"{NATIVE}/feed", f"{NATIVE}/events", f"{NATIVE}/workspace", f"/api/chat/{ATTEMPT}")
+    statuses = []
+    async with house.client(house.key("chat", person="bob")) as bob:
+        statuses += [(await bob.get(path)).status_code for path in paths]
+        statuses += [(await bob.post(f"{NATIVE}/token")).status_code, (await bob.post(f"{NATIVE}/stop")).status_code]
+    insert(house.url, "jobs", tenant="acme", job_id="job-1", author="person:bob")
+    async with (
+        house.client(house.key("chat", person="bob")) as bob,
+        house.client(house.key("chat", person="eve")) as eve,
+    ):
+        own, others = [(await each.get(NATIVE)).status_code for each in (bob, eve)]
+    house.query("DELETE FROM read.jobs WHERE job_id = 'job-1'")
+    assert ([404] * 7, 200, 404) == (statuses, own, others)
