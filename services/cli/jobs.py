@@ -34,7 +34,7 @@ PAGE = 1_000
 @jobs.app.command("run")
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done.")],
-    agent: Annotated[str, typer.Option(help="Which agent does it.")] = "default",
+    agent: Annotated[str, typer.Option(help="Which agent does it; none: what the file says, or `default`.")] = "",
     context: Annotated[str, typer.Option(help="What its agents should know beside.")] = "",
     file: Annotated[
         Path | None, typer.Option(help="More of the job as JSON, as `POST /v1/jobs` takes it: budget, tasks, schema.")
@@ -46,7 +46,7 @@ def run(
 ) -> None:
     """Have a job done, and say what happens line by line; it goes on where this command is interrupted."""
     more = _read(file) if file else {}
-    own = {"task": task, "agent": agent, "context": context} | ({"k": k} if k else {})
+    own = {"task": task} | {name: value for name, value in (("agent", agent), ("context", context), ("k", k)) if value}
     sent = call("POST", "/v1/jobs", json={**more, **own})
     if not wait:
         show_json(sent) if json else out.print(sent["id"])
@@ -70,16 +70,19 @@ def log(
     json: Json = False,
 ) -> None:
     """Print a job's log, one line per event; with `--json` every event whole, one per line."""
+    if follow and attempt:
+        fail("--follow goes with the log of the whole job", code=2)
     path = f"/v1/jobs/{job_id}/attempts/{attempt}/log" if attempt else f"/v1/jobs/{job_id}/log"
-    after = 0
+    after, over = 0, False
     while True:
         page = call("GET", path, params={"after": after, "limit": PAGE})
         for item in page["items"]:
             _show(item, json=json)
+            over = item["type"] == "job" and item["data"].get("state") in OVER
         after = page["last_event_id"]
         if len(page["items"]) < PAGE:
             break
-    if follow and not attempt:
+    if follow and not over:
         _follow(job_id, after, json=json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 
 def time_text(at: datetime) -> str:
@@ -29,6 +29,9 @@ def saying_something(text: str) -> str:
 
 #: A text from outside.
 Text = Annotated[str, AfterValidator(storable_text)]
+#: Name and text of a label.
+LabelName = Annotated[Text, Field(min_length=1, max_length=64)]
+LabelText = Annotated[Text, Field(max_length=256)]
 
 
 def storable_value(value: Any) -> Any:

@@ -139,6 +139,8 @@ async def test_the_command_line_runs_a_job_to_its_end(ada: Caller, tmp_path: Pat
     shown = json.loads(await asyncio.to_thread(placet, "show", job_id, "--json"))
     log = (await asyncio.to_thread(placet, "log", job_id)).splitlines()
     assert ("done", shown["last_event_id"]) == (shown["state"], len(log))
+    # Nothing more comes, so nobody waits for it.
+    assert log == (await asyncio.to_thread(placet, "log", job_id, "--follow")).splitlines()
     attempt = shown["tasks"][0]["attempts"][0]["id"]
     told = await asyncio.to_thread(placet, "log", job_id, "--attempt", attempt)
     assert "Make move 1 of 3 for 2 disks." in told

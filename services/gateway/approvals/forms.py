@@ -187,6 +187,8 @@ class DecisionIn(SeenIn):
         unset = cls.model_fields[name].get_default(call_default_factory=True)
         if verb is not None and value != unset and verb not in VERBS_OF[name]:
             raise ValueError(f"'{name}' goes with {' or '.join(map(repr, VERBS_OF[name]))}, not with '{verb}'")
+        if name == "leave_out" and value and info.data.get("arguments") is not None:
+            raise ValueError("'leave_out' stands in the place of 'arguments'")
         return value
 
     def ask(self) -> Ask:

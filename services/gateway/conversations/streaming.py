@@ -11,9 +11,9 @@ from fastapi.responses import StreamingResponse
 
 from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
+from placet.gateway.conversations.access import find_for, no_conversation
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.conversations.live import Notice, Topic
-from placet.gateway.conversations.service import find_for, no_conversation
 from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, event_frame, item_frame
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller

@@ -21,8 +21,9 @@ from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
+from placet.gateway.conversations.access import may_read
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.service import Plan, Writing, may_read
+from placet.gateway.conversations.service import Plan, Writing
 from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ag_ui import AgUiState, Goal

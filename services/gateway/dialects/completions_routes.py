@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
-from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.access import no_conversation
 from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions import Chunk, CompletionState

@@ -11,19 +11,11 @@ from placet.contracts.visitors import visitor_id
 from placet.gateway.approvals.forms import approval_out
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.conversations import service, store
+from placet.gateway.conversations.access import check_for, may_read
 from placet.gateway.conversations.items import ITEM_TYPES, Item
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.rules import Call, call_status, conversation_status
-from placet.gateway.conversations.service import (
-    Plan,
-    Posted,
-    Writing,
-    check_for,
-    known_agent,
-    may_open,
-    may_read,
-    open_conversation,
-)
+from placet.gateway.conversations.service import Plan, Posted, Writing, known_agent, may_open, open_conversation
 from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, start_of, streaming
 from placet.gateway.dialects.native_schemas import (
     AgentList,

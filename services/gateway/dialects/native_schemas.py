@@ -13,10 +13,7 @@ from placet.contracts.visitors import NAME_PATTERN, checked_visitor
 from placet.gateway.approvals.forms import ApprovalOut
 from placet.gateway.conversations.item_models import FeedItem
 from placet.gateway.conversations.rules import CallState
-from placet.gateway.texts import Text
-
-_Label = Annotated[Text, Field(min_length=1, max_length=64)]
-_Value = Annotated[Text, Field(max_length=256)]
+from placet.gateway.texts import LabelName, LabelText, Text
 
 
 class FeedOut(BaseModel):
@@ -33,7 +30,7 @@ class ConversationIn(BaseModel):
 
     agent: Identifier = "default"
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$", description="ISO 639-1, for cards.")] = "en"
-    labels: Annotated[dict[_Label, _Value], Field(max_length=32, description="For rules.")] = Field(
+    labels: Annotated[dict[LabelName, LabelText], Field(max_length=32, description="For rules.")] = Field(
         default_factory=dict
     )
     visitor: Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(checked_visitor)] | None = Field(

@@ -13,7 +13,8 @@ from datetime import datetime
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id, new_id
 from placet.gateway.approvals.answers import Answer
-from placet.gateway.conversations.service import Plan, Writing, may_read, no_conversation, open_conversation
+from placet.gateway.conversations.access import may_read, no_conversation
+from placet.gateway.conversations.service import Plan, Writing, open_conversation
 from placet.gateway.conversations.store import mark_told
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.openai import Goal

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer, approves_several, decide_in
+from placet.gateway.conversations.access import find_for, may_read, no_conversation, refuse_job
 from placet.gateway.conversations.holder import shown
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.service import find_for, may_read, no_conversation, refuse_job
 from placet.gateway.conversations.store import Conversation, find_conversation
 from placet.gateway.dialects.changes import Data
 from placet.gateway.dialects.conversation_state import ConversationState, T, fold

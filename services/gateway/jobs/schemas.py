@@ -12,7 +12,7 @@ from placet.contracts.messages import JobBudget, JobPlan, JobTask
 from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX, TASKS_MAX, Name
 from placet.contracts.messages.message import Identifier
 from placet.gateway.jobs.store import Row
-from placet.gateway.texts import Text, saying_something
+from placet.gateway.texts import LabelName, LabelText, Text, saying_something
 
 _PLAN = JobPlan()
 _BUDGET = JobBudget()
@@ -80,7 +80,7 @@ class JobIn(_In):
     answer_tokens_max: Annotated[int | None, Strict(), Field(ge=1)] = None
     attempt_seconds: Annotated[int, Strict(), Field(ge=1, le=2_592_000)] = _PLAN.attempt_seconds
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
-    labels: Annotated[dict[str, Text], Field(max_length=32)] = {}
+    labels: Annotated[dict[LabelName, LabelText], Field(max_length=32)] = {}
 
     @model_validator(mode="after")
     def _can_be_won(self) -> Self:

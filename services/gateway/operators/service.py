@@ -13,15 +13,9 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import HandoverRequested, HolderChanged, OperatorSpoke
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.approvers import name_of
+from placet.gateway.conversations.access import no_conversation, refuse_job
 from placet.gateway.conversations.holder import Held, told
-from placet.gateway.conversations.service import (
-    Posted,
-    PostedTexts,
-    has_ended,
-    no_conversation,
-    refuse_job,
-    refuse_other,
-)
+from placet.gateway.conversations.service import Posted, PostedTexts, has_ended, refuse_other
 from placet.gateway.conversations.store import Conversation, lock_conversation
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope

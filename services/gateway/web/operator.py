@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from placet.contracts.errors import Refused
 from placet.contracts.messages.conversations import TEXT_MAX
 from placet.contracts.visitors import visitor_id
+from placet.gateway.conversations.access import no_conversation
 from placet.gateway.conversations.items import READ_BY_PEOPLE
-from placet.gateway.conversations.service import no_conversation
 from placet.gateway.conversations.store import find_conversation, tail
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.pages import cursor_of

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
+from placet.gateway.conversations.access import find_for, no_conversation
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.service import find_for, no_conversation
 from placet.gateway.conversations.store import recent_conversations, tail
 from placet.gateway.conversations.streaming import After, LastEventId, start_of, streaming
 from placet.gateway.http.callers import DepsOf

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.decisions import Ask
 from placet.gateway.approvals.leaving_out import arguments_without
-from placet.gateway.conversations.service import check_for
+from placet.gateway.conversations.access import check_for
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.store import reading

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
 from placet.contracts.messages.approvals import REASON_MAX
+from placet.gateway.conversations.access import check_for, refuse_job
 from placet.gateway.conversations.items import arguments_value
-from placet.gateway.conversations.service import check_for, refuse_job
 from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described

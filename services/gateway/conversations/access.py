@@ -1,0 +1,59 @@
+"""For whom a conversation is there: to read, and to write in. What is foreign does not exist."""
+
+from __future__ import annotations
+
+from placet.contracts.errors import Refused
+from placet.gateway.conversations import store
+from placet.gateway.conversations.store import Conversation
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.runtime.sql import Connection
+
+
+def may_read(caller: Caller, conversation_id: str) -> None:
+    """Raise Refused where the caller may not read the conversation: 403 without a scope, 404 where it is foreign.
+
+    Whether it is a job's that they may not see, its row says: `find_for`.
+    """
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
+    if not caller.sees(conversation_id):
+        raise no_conversation()
+
+
+def exists_for(caller: Caller, conversation: Conversation) -> bool:
+    """Tell whether a conversation of the caller's tenant exists for them: one of a job does where the job does."""
+    is_seen = conversation.job_id is None or caller.sees_job(conversation.job_author)
+    return is_seen and caller.sees(conversation.conversation_id)
+
+
+async def find_for(connection: Connection, caller: Caller, conversation_id: str) -> Conversation | None:
+    """Return a conversation that exists for the caller; None where there is none."""
+    found = await store.find_conversation(connection, caller.tenant, conversation_id)
+    return found if found is not None and exists_for(caller, found) else None
+
+
+async def check_for(connection: Connection, caller: Caller, conversation_id: str) -> Conversation:
+    """Return a conversation that the caller may read; raise Refused: 403 without a scope, 404 where there is none."""
+    may_read(caller, conversation_id)
+    found = await find_for(connection, caller, conversation_id)
+    if found is None:
+        raise no_conversation()
+    return found
+
+
+def refuse_job(caller: Caller, conversation: Conversation) -> None:
+    """Raise Refused (403) for the conversation of a job or of an attempt: what is said there is counted as a vote.
+
+    For who may not see the job it does not exist (404).
+    """
+    if conversation.job_id is not None:
+        if not exists_for(caller, conversation):
+            raise no_conversation()
+        detail = "What its calls wait for is decided by their approvals; whoever does not want the job cancels it."
+        title = "This conversation is a job's: nobody writes in it."
+        raise Refused(title, status=403, kind="conversation-of-job", detail=detail, job_id=conversation.job_id)
+
+
+def no_conversation() -> Refused:
+    """Return the answer for a conversation that does not exist for the caller."""
+    return Refused("There is no such conversation.", status=404, kind="not-found")
