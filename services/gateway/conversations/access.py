@@ -41,17 +41,18 @@ async def check_for(connection: Connection, caller: Caller, conversation_id: str
     return found
 
 
-def refuse_job(caller: Caller, conversation: Conversation) -> None:
-    """Raise Refused (403) for the conversation of a job or of an attempt: what is said there is counted as a vote.
+def check_writable(caller: Caller, conversation: Conversation | None) -> Conversation:
+    """Return a conversation in which the caller may write; raise Refused where they may not.
 
-    For who may not see the job it does not exist (404).
+    404 where there is none for them, and 403 where it is a job's or an attempt's: what is said there counts as a vote.
     """
+    if conversation is None or not exists_for(caller, conversation):
+        raise no_conversation()
     if conversation.job_id is not None:
-        if not exists_for(caller, conversation):
-            raise no_conversation()
         detail = "What its calls wait for is decided by their approvals; whoever does not want the job cancels it."
         title = "This conversation is a job's: nobody writes in it."
         raise Refused(title, status=403, kind="conversation-of-job", detail=detail, job_id=conversation.job_id)
+    return conversation
 
 
 def no_conversation() -> Refused:

@@ -1,29 +1,26 @@
 -- name: load_conversation
-SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
-    holder, holder_revision, operator, held_since, held_reason, told_seq,
-    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id),
-    (SELECT j.author FROM read.conversations r JOIN read.jobs j ON j.tenant = r.tenant AND j.job_id = r.job_id
-     WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
-FROM gateway.conversations c WHERE tenant = :tenant AND conversation_id = :conversation_id
+SELECT c.tenant, c.conversation_id, c.agent, c.language, c.labels, c.visitor, c.created_at, c.created_by,
+    c.opener_decides, c.ended_at, c.holder, c.holder_revision, c.operator, c.held_since, c.held_reason, c.told_seq,
+    r.job_id, j.author
+FROM gateway.conversations AS c
+LEFT JOIN read.conversations AS r ON r.tenant = c.tenant AND r.conversation_id = c.conversation_id
+LEFT JOIN read.jobs AS j ON j.tenant = r.tenant AND j.job_id = r.job_id
+WHERE c.tenant = :tenant AND c.conversation_id = :conversation_id
 
 -- name: lock_conversation
-SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
-    holder, holder_revision, operator, held_since, held_reason, told_seq,
-    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id),
-    (SELECT j.author FROM read.conversations r JOIN read.jobs j ON j.tenant = r.tenant AND j.job_id = r.job_id
-     WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
-FROM gateway.conversations c WHERE tenant = :tenant AND conversation_id = :conversation_id FOR UPDATE
+SELECT c.tenant, c.conversation_id, c.agent, c.language, c.labels, c.visitor, c.created_at, c.created_by,
+    c.opener_decides, c.ended_at, c.holder, c.holder_revision, c.operator, c.held_since, c.held_reason, c.told_seq,
+    r.job_id, j.author
+FROM gateway.conversations AS c
+LEFT JOIN read.conversations AS r ON r.tenant = c.tenant AND r.conversation_id = c.conversation_id
+LEFT JOIN read.jobs AS j ON j.tenant = r.tenant AND j.job_id = r.job_id
+WHERE c.tenant = :tenant AND c.conversation_id = :conversation_id FOR UPDATE OF c
 
 -- name: adopt_conversation
-INSERT INTO gateway.conversations AS c (tenant, conversation_id, agent, language, labels, created_at)
+INSERT INTO gateway.conversations (tenant, conversation_id, agent, language, labels, created_at)
 SELECT tenant, conversation_id, agent, language, labels, created_at FROM read.conversations
 WHERE tenant = :tenant AND conversation_id = :conversation_id
 ON CONFLICT DO NOTHING
-RETURNING tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
-    holder, holder_revision, operator, held_since, held_reason, told_seq,
-    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id),
-    (SELECT j.author FROM read.conversations r JOIN read.jobs j ON j.tenant = r.tenant AND j.job_id = r.job_id
-     WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
 
 -- name: open_conversation
 INSERT INTO gateway.conversations

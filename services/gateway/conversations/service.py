@@ -17,7 +17,7 @@ from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import store
-from placet.gateway.conversations.access import find_for, no_conversation, refuse_job
+from placet.gateway.conversations.access import check_writable, find_for, no_conversation
 from placet.gateway.conversations.rules import author_of
 from placet.gateway.conversations.store import Conversation, Opening, Place
 from placet.gateway.identity.auth import Caller
@@ -219,10 +219,8 @@ class Posts:
         """
         caller.need(Scope.CHAT, Scope.OPERATE)
         async with self._units.begin() as work:
-            conversation = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
-            if conversation is None or not caller.sees(conversation_id):
-                raise no_conversation()
-            refuse_job(caller, conversation)
+            found = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
+            conversation = check_writable(caller, found)
             if conversation.ended_at is not None:
                 return
             await store.end_conversation(work.connection, conversation.place, caller.person)
@@ -238,10 +236,7 @@ class Posts:
         caller.need(Scope.CHAT)
         place = {"tenant": caller.tenant, "conversation_id": conversation_id}
         async with self._units.database.single() as connection:
-            conversation = await store.find_conversation(connection, **place)
-            if conversation is None or not caller.sees(conversation_id):
-                raise no_conversation()
-            refuse_job(caller, conversation)
+            check_writable(caller, await store.find_conversation(connection, **place))
             turn_id = await store.running_turn(connection, **place)
         if turn_id is not None:
             async with self._units.begin() as work:
@@ -313,10 +308,7 @@ class Posts:
         if known := self._conversations.get(place):
             self._conversations.move_to_end(place)
             return known
-        found = await store.find_conversation(connection, *place)
-        if found is None:
-            raise no_conversation()
-        refuse_job(caller, found)
+        found = check_writable(caller, await store.find_conversation(connection, *place))
         if found.ended_at is not None:
             raise has_ended(found)
         self._conversations[place] = found

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer, approves_several, decide_in
-from placet.gateway.conversations.access import find_for, may_read, no_conversation, refuse_job
+from placet.gateway.conversations.access import check_writable, find_for, may_read, no_conversation
 from placet.gateway.conversations.holder import shown
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
@@ -106,7 +106,7 @@ async def decide(
         return frozenset(), {}
     async with reading(deps.runtime.database) as connection:
         if conversation := await find_conversation(connection, caller.tenant, conversation_id):
-            refuse_job(caller, conversation)
+            check_writable(caller, conversation)
     topic = Topic(caller.tenant, conversation_id)
     several = await approves_several(deps.decisions, caller, answers)
     decided, refused = set[str](), dict[str, Data]()

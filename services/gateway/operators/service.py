@@ -13,7 +13,7 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import HandoverRequested, HolderChanged, OperatorSpoke
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.approvers import name_of
-from placet.gateway.conversations.access import no_conversation, refuse_job
+from placet.gateway.conversations.access import check_writable
 from placet.gateway.conversations.holder import Held, told
 from placet.gateway.conversations.service import Posted, PostedTexts, has_ended, refuse_other
 from placet.gateway.conversations.store import Conversation, lock_conversation
@@ -138,10 +138,7 @@ async def _move(work: Work, conversation: Conversation, event: Event, by: str, r
 async def _locked(work: Work, caller: Caller, conversation_id: str) -> Conversation:
     caller.need(Scope.OPERATE)
     conversation = await lock_conversation(work.connection, caller.tenant, conversation_id)
-    if conversation is None or not caller.sees(conversation_id):
-        raise no_conversation()
-    refuse_job(caller, conversation)
-    return conversation
+    return check_writable(caller, conversation)
 
 
 def _refuse_ended(conversation: Conversation) -> None:

@@ -12,8 +12,7 @@ from starlette.datastructures import FormData
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.decisions import Ask
 from placet.gateway.approvals.leaving_out import arguments_without
-from placet.gateway.conversations.access import exists_for, may_read, no_conversation
-from placet.gateway.conversations.store import find_conversation
+from placet.gateway.conversations.access import check_for
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.store import reading
@@ -64,11 +63,8 @@ async def diff(
     deps: DepsOf, caller: SignedIn, conversation_id: PathId, call_id: PathId, ordinal: Ordinal
 ) -> HTMLResponse:
     """Show one diff of one staged entry."""
-    may_read(caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        conversation = await find_conversation(connection, caller.tenant, conversation_id)
-        if conversation is not None and not exists_for(caller, conversation):
-            raise no_conversation()
+        await check_for(connection, caller, conversation_id)
         found = await load_diffs(connection, caller.tenant, conversation_id, call_id)
     change = next((row for row in found if row["ordinal"] == ordinal), None)
     if change is None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
 from placet.contracts.messages.approvals import REASON_MAX
-from placet.gateway.conversations.access import check_for, refuse_job
+from placet.gateway.conversations.access import check_for, check_writable
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
 from placet.gateway.http.deps import Deps
@@ -164,7 +164,7 @@ async def _newest(deps: Deps, caller: Caller, conversation_id: str, *, to_change
     async with reading(deps.runtime.database) as connection:
         conversation = await check_for(connection, caller, conversation_id)
         if to_change:
-            refuse_job(caller, conversation)
+            check_writable(caller, conversation)
         workspace = await newest_workspace(connection, caller.tenant, conversation_id)
     if workspace is None:
         raise Refused("Nothing was staged in this conversation.", status=404, kind="nothing-staged")

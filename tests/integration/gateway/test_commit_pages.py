@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from playwright.async_api import Browser, Page, expect
 from placet.contracts.canonical import canonical_text
 from placet.gateway.web.render import set_up_was_run
 from tests.integration.gateway.test_inbox_browser import AXE, faults_of, is_complaint, signed_in, visit
-from tests.support.gateway import House, open_house
+from tests.support.gateway import House, insert, open_house
 from tests.support.inbox_scene import DIRECTORY
 from tests.support.staged_scene import (
     CONVERSATION,
@@ -35,6 +36,8 @@ pytestmark = [
 async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
     """One running gateway that knows people."""
     settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 0}
+    conversation = {"conversation_id": CONVERSATION, "tenant": "acme", "agent": "default", "language": "en"}
+    insert(gateway_database_url, "conversations", **conversation, labels={}, created_at=datetime.now(UTC))
     async with open_house(gateway_database_url, tmp_path, **settings) as made:
         yield made
 
