@@ -72,8 +72,9 @@ class Announcer:
         case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest)
         places = [(each, State.DUE) for each in rules.first_addresses(news.approval, case)]
         places += [(Place(each, at), State.ASLEEP) for each in rules.later_addresses(news.approval, case)]
+        asked = [each.person for each in people.first_people(news.approval, case)]
         for rank, (place, state) in enumerate(places):
-            card = self._first_card(news, place, case, plan)
+            card = self._first_card(news, place, asked, case.directory, plan)
             made = rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
             yield joint_mails.delayed(made, self.mail_window)
 
@@ -82,13 +83,14 @@ class Announcer:
         directory = self.directory()
         critical = self._critical(news.call) if news.call else []
         asked = set(self._asked_too(news, deliveries, directory, at))
+        named = _named_now(news, deliveries[0].card, directory, at) if deliveries else []
         for delivery in deliveries:
             moved = rules.unchanged(delivery)
             if news.revision > delivery.revision:
                 pen = self._pen(delivery.address, directory)
                 card = drawing.moved_on(delivery.card, news, pen, critical, at)
                 card = self._on_duty(card, news.approvers, pen, directory, at)
-                moved = rules.revised(delivery, self._asking(card, delivery.address, news, directory, at), at)
+                moved = rules.revised(delivery, _asking(card, delivery.address, news, named), at)
             if delivery.address in asked and delivery.card.is_open:
                 woken = rules.asked_now(moved.after, at, escalates=news.kind != "reminded")
                 moved = Moved(delivery, woken.after, woken.event) if woken.changed else moved
@@ -100,12 +102,13 @@ class Announcer:
         if newest.card.is_open:
             known = {each.address for each in deliveries}
             directory = self.directory()
+            named = _named_now(news, newest.card, directory, at)
             for address in self._asked_too(news, deliveries, directory, at):
                 if address not in known:
                     pen = self._pen(address, directory)
                     card = replace(drawing.for_another(newest.card, pen), comments=[])
                     card = self._on_duty(card, news.approvers, pen, directory, at)
-                    card = self._asking(card, address, news, directory, at)
+                    card = _asking(card, address, news, named)
                     yield rules.joined(newest, address, card, at)
 
     def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
@@ -143,15 +146,6 @@ class Announcer:
                 card = drawing.commented(delivery.card, news, self._pen(delivery.address, directory))
                 yield rules.revised(delivery, card, at)
 
-    def _asking(
-        self, card: Card, address: Address, news: ApprovalProgressed, directory: Directory, at: datetime
-    ) -> Card:
-        """Return the card of an address with whom an escalation or a delegation asks too."""
-        if not news.approvers:
-            return card
-        asked = people.on_duty_of(news.approvers, Case(directory, card.requested_by, at, card.agent))
-        return replace(card, asks=_called(address, [each.person for each in asked]))
-
     def _asked_too(
         self, news: ApprovalProgressed, deliveries: list[Delivery], directory: Directory, at: datetime
     ) -> list[Address]:
@@ -175,12 +169,13 @@ class Announcer:
             return []
         return [place.address for place in rules.escalation_places(news.channels, told, asked, case)]
 
-    def _first_card(self, news: ApprovalOpened, place: Place, case: Case, plan: Plan | None) -> Card:
-        pen = self._pen(place.address, case.directory)
+    def _first_card(
+        self, news: ApprovalOpened, place: Place, asked: list[Person], directory: Directory, plan: Plan | None
+    ) -> Card:
+        pen = self._pen(place.address, directory)
         card = drawing.first_card(news, pen, self._critical(news.call), plan)
-        asked = [each.person for each in people.first_people(news.approval, case)]
         card = replace(card, asks=_called(place.address, asked))
-        return self._on_duty(card, people.named_by(news.approval), pen, case.directory, place.at)
+        return self._on_duty(card, people.named_by(news.approval), pen, directory, place.at)
 
     def _on_duty(self, card: Card, approvers: Iterable[str], pen: Pen, directory: Directory, at: datetime) -> Card:
         """Return a card that says who is on duty at a moment, of the groups that it named before or that are asked."""
@@ -196,6 +191,17 @@ class Announcer:
         language = language_of(person.language if person else "", self.language)
         zone = person.zone if person else "UTC"
         return Pen(language, self.public_url.rstrip("/"), names_in(directory), zone)
+
+
+def _named_now(news: ApprovalProgressed, card: Card, directory: Directory, at: datetime) -> list[Person]:
+    """Return whom an escalation or a delegation asks too: those on duty of whom it names."""
+    case = Case(directory, card.requested_by, at, card.agent)
+    return [each.person for each in people.on_duty_of(news.approvers, case)]
+
+
+def _asking(card: Card, address: Address, news: ApprovalProgressed, named: list[Person]) -> Card:
+    """Return the card of an address with whom news ask too; whom it asked before where they name nobody."""
+    return replace(card, asks=_called(address, named)) if news.approvers else card
 
 
 def _called(address: Address, asked: list[Person]) -> list[str]:

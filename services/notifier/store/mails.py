@@ -61,12 +61,6 @@ def _text(name: str) -> sa.BindParameter[str]:
     return sa.bindparam(name, type_=sa.Text)
 
 
-def _add_statement() -> sa.Insert:
-    values = {name: _text(name) for name in _MAILED} | {"made_at": sa.bindparam("now", type_=_TIME)}
-    # The same mail tried again is the same row.
-    return pg.insert(MAILS).values(values).on_conflict_do_nothing()
-
-
 def _link_statement() -> sa.Insert:
     brought = records("links", {**_LINKED, "seconds": sa.Float, "deadline": _TIME})
     lasts = sa.bindparam("now", type_=_TIME) + sa.func.make_interval(0, 0, 0, 0, 0, 0, brought.c.seconds)
@@ -74,14 +68,14 @@ def _link_statement() -> sa.Insert:
     return sa.insert(LINKS).from_select([*_LINKED, "expires_at"], source)
 
 
-def _joint_statement() -> sa.Insert:
+def _add_statement() -> sa.Insert:
     brought = records("mails", dict.fromkeys(_MAILED, sa.Text))
     source = sa.select(*(brought.c[name] for name in _MAILED), sa.bindparam("now", type_=_TIME))
+    # The same mail tried again is the same rows.
     return pg.insert(MAILS).from_select([*_MAILED, "made_at"], source).on_conflict_do_nothing()
 
 
 _ADD = _add_statement()
-_ADD_JOINT = _joint_statement()
 _LINK = _link_statement()
 _OF = sa.select(*(MAILS.c[name] for name in ("approval_id", "channel", "recipient", "person"))).where(
     MAILS.c.mail_id == _text("mail_id"), MAILS.c.tenant == _text("tenant")
@@ -95,10 +89,7 @@ _FORGET: tuple[sa.Delete, ...] = (
 
 async def add_mail(work: Work, mail: Mailed, link: NewLink | None) -> None:
     """Store what a mail will say before it is sent: a link in it works from the moment that somebody can have it."""
-    address = mail.address
-    place = {"channel": address.channel, "recipient": address.recipient, "person": address.person}
-    named = {"mail_id": mail.mail_id, "approval_id": mail.approval_id, "tenant": mail.tenant}
-    await work.connection.execute(_ADD, {**named, **place, "now": work.now})
+    await add_joint_mail(work, [mail])
     if link is not None:
         row = asdict(link) | {"deadline": link.deadline and link.deadline.isoformat()}
         await work.connection.execute(_LINK, {"links": [row], "now": work.now})
@@ -106,10 +97,8 @@ async def add_mail(work: Work, mail: Mailed, link: NewLink | None) -> None:
 
 async def add_joint_mail(work: Work, mails: Sequence[Mailed]) -> None:
     """Store which approvals one mail will be about, before it is sent: a bounce of it finds all of them."""
-    rows = [{name: getattr(each, name) for name in ("mail_id", "approval_id", "tenant")} for each in mails]
-    places = [{name: getattr(each.address, name) for name in ("channel", "recipient", "person")} for each in mails]
-    brought = [row | place for row, place in zip(rows, places, strict=True)]
-    await work.connection.execute(_ADD_JOINT, {"mails": brought, "now": work.now})
+    brought = [asdict(each) | asdict(each.address) for each in mails]
+    await work.connection.execute(_ADD, {"mails": brought, "now": work.now})
 
 
 async def approvals_in(work: Work, tenant: str, mail_id: str) -> list[tuple[str, Address]]:
