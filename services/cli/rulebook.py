@@ -35,6 +35,10 @@ def rulebook() -> None:
     """Check and try rulebooks."""
 
 
+#: Why a whole group is asked, as `duty` says it; nothing where somebody in particular is.
+_WHOLE = {"no_plan": "", "nobody": "nobody is on duty", "unreadable": "the calendar cannot be read"}
+
+
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The rulebook.")],
@@ -189,13 +193,12 @@ def duty(
     rows = []
     for group in sorted(directory.groups):
         found, opens = directory.on_duty(group, moment), opens_at(directory.duty.get(group), moment, None)
-        why = {"no_plan": "", "nobody": "nobody is on duty", "unreadable": "the calendar cannot be read", "": ""}
         rows.append(
             {
                 "group": group,
                 "asked_first": sorted(found.people),
                 "until": found.until.isoformat() if found.until else None,
-                "whole_group": why[found.why_all] if found.why_all else None,
+                "whole_group": _WHOLE.get(found.why_all),
                 "closed_until": opens.isoformat() if opens > moment else None,
             }
         )

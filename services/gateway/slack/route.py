@@ -41,19 +41,16 @@ def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
     async def interactions(request: Request) -> Response:
         body = await request.body()
         if not _is_signed(verifier, request, body):
-            log.warning("slack.unsigned")
-            return problem(401, "Slack did not sign this request, or too long ago.", kind="unsigned")
+            return _unsigned()
         if not _has_payload(body):
             return problem(400, "This is not a Slack interaction.", kind="invalid-request")
-        asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
-        return to_starlette_response(await door.app.async_dispatch(asked))
+        return await _dispatched(door, request, body)
 
     @router.post(EVENTS_PATH)
     async def events(request: Request) -> Response:
         body = await request.body()
         if not _is_signed(verifier, request, body):
-            log.warning("slack.unsigned")
-            return problem(401, "Slack did not sign this request, or too long ago.", kind="unsigned")
+            return _unsigned()
         event = _event(body)
         if event is None:
             return problem(400, "This is not a Slack interaction.", kind="invalid-request")
@@ -62,10 +59,19 @@ def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
         if read_reply(event) is None:
             # Every message of every channel that the app is in comes here.
             return Response()
-        asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
-        return to_starlette_response(await door.app.async_dispatch(asked))
+        return await _dispatched(door, request, body)
 
     return router
+
+
+def _unsigned() -> Response:
+    log.warning("slack.unsigned")
+    return problem(401, "Slack did not sign this request, or too long ago.", kind="unsigned")
+
+
+async def _dispatched(door: SlackDoor, request: Request, body: bytes) -> Response:
+    asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
+    return to_starlette_response(await door.app.async_dispatch(asked))
 
 
 def _event(body: bytes) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
-from pydantic import ValidationError
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
@@ -17,7 +16,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
 from placet.gateway.insights.routes import Days, Named, ProposalIn, insights, propose, suggestion
 from placet.gateway.web.plots import HEIGHT, WIDTH, bars, line, shares
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render
 from placet.gateway.web.sheets import common
 from placet.gateway.web.words import title_of
 
@@ -66,10 +65,7 @@ async def propose_suggestion(deps: DepsOf, caller: SignedIn, form: Posted) -> HT
     """Propose it: from here on it is a call that waits for people."""
     rule, tool = field(form, "rule"), field(form, "tool")
     try:
-        wanted = ProposalIn(rule=rule, tool=tool, id=field(form, "id") or None)
-        proposed = await propose(deps, caller, wanted)
-    except ValidationError as error:
-        raise Refused("This form is not one of ours.", status=400, kind="bad-request") from error
+        proposed = await propose(deps, caller, form_model(form, ProposalIn))
     except Refused as refusal:
         return await _suggestion(deps, caller, rule, tool, in_words(refusal, caller.language), refusal.status)
     return await _suggestion(deps, caller, rule, tool, proposed=proposed.conversation_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,27 +101,29 @@ class Scene:
         return str((self.slack.responses or [{"text": self.slack.whispers[0][2]}])[0]["text"])
 
 
+@asynccontextmanager
+async def in_a_workspace(url: str, tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[House, SlackServer]]:
+    """Run gateways that know the people of a workspace, and the workspace; `settings` say how Slack reaches them."""
+    async with slack_server() as slack:
+        known: dict[str, Any] = {"slack_bot_token": SecretStr(BOT_TOKEN), "slack_team": TEAM, "slack_tenant": "acme"}
+        known |= {"directory": lambda: DIRECTORY, "slack_api_url": f"{slack.url}/api/"}
+        async with open_house(url, tmp_path, **known, **settings) as house:
+            yield house, slack
+
+
 @pytest.fixture
 async def scene(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Scene]:
     """Two gateways on one database, a workspace, and people in it."""
     rulebook = tmp_path / "rulebook.yaml"
     rulebook.write_text(yaml.safe_dump(RULEBOOK))
-    async with (
-        slack_server() as slack,
-        open_house(
-            gateway_database_url,
-            tmp_path,
-            gateways=2,
-            directory=lambda: DIRECTORY,
-            rulebook=rulebook,
-            public_url="https://placet.example",
-            slack_bot_token=SecretStr(BOT_TOKEN),
-            slack_team=TEAM,
-            slack_tenant="acme",
-            slack_signing_secret=SecretStr(SIGNING_SECRET),
-            slack_api_url=f"{slack.url}/api/",
-        ) as house,
-    ):
+    async with in_a_workspace(
+        gateway_database_url,
+        tmp_path,
+        gateways=2,
+        rulebook=rulebook,
+        public_url="https://placet.example",
+        slack_signing_secret=SecretStr(SIGNING_SECRET),
+    ) as (house, slack):
         yield Scene(house, slack, Door(slack, f"{house.gateways[0].url}/slack/interactions"), rulebook)
 
 
@@ -360,20 +363,9 @@ async def test_a_refused_submission_stays_open_with_the_reason(scene: Scene) -> 
 
 async def test_slack_is_answered_before_a_slow_decision(gateway_database_url: str, tmp_path: Path) -> None:
     """Stored is acknowledged: an approval service that takes its time costs nobody Slack's warning."""
-    async with (
-        slack_server() as slack,
-        open_house(
-            gateway_database_url,
-            tmp_path,
-            directory=lambda: DIRECTORY,
-            gateway_answer_seconds=4.0,
-            slack_bot_token=SecretStr(BOT_TOKEN),
-            slack_team=TEAM,
-            slack_tenant="acme",
-            slack_signing_secret=SecretStr(SIGNING_SECRET),
-            slack_api_url=f"{slack.url}/api/",
-        ) as house,
-    ):
+    async with in_a_workspace(
+        gateway_database_url, tmp_path, gateway_answer_seconds=4.0, slack_signing_secret=SecretStr(SIGNING_SECRET)
+    ) as (house, slack):
         house.approvers.silent = True
         row = an_approval_row(a_call())
         insert(house.url, "approvals", **row)
@@ -401,19 +393,7 @@ async def test_what_is_no_interaction_is_refused(scene: Scene) -> None:
 
 async def test_socket_mode_needs_no_address(gateway_database_url: str, tmp_path: Path) -> None:
     """With an app-level token the gateway connects to Slack; clicks and modals come through the socket."""
-    async with (
-        slack_server() as slack,
-        open_house(
-            gateway_database_url,
-            tmp_path,
-            directory=lambda: DIRECTORY,
-            slack_bot_token=SecretStr(BOT_TOKEN),
-            slack_team=TEAM,
-            slack_tenant="acme",
-            slack_app_token=SecretStr(APP_TOKEN),
-            slack_api_url=f"{slack.url}/api/",
-        ) as house,
-    ):
+    async with in_a_workspace(gateway_database_url, tmp_path, slack_app_token=SecretStr(APP_TOKEN)) as (house, slack):
         scene = Scene(house, slack, Door(slack), tmp_path)
         row = an_approval_row(a_call())
         insert(house.url, "approvals", **row)

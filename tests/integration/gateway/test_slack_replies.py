@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from placet.contracts.messages import ApprovalCommented
 from placet.gateway.approvals.store.comments import COMMENTS_MAX
 from tests.builders import a_call
-from tests.integration.gateway.test_slack import DIRECTORY, Scene
-from tests.support.gateway import an_approval_row, insert, open_house
+from tests.integration.gateway.test_slack import Scene, in_a_workspace
+from tests.support.gateway import an_approval_row, insert
 from tests.support.slack_people import SIGNING_SECRET, Door
-from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, TEAM, Message, slack_server
+from tests.support.slack_server import APP_TOKEN, Message
 
 KEPT = "SELECT approval_id, person, text, question FROM gateway.comments ORDER BY created_at"
 
@@ -27,19 +27,7 @@ async def scene(gateway_database_url: str, tmp_path: Path, request: pytest.Fixtu
     door: dict[str, Any] = {"slack_app_token": SecretStr(APP_TOKEN)}
     if request.param == "http":
         door = {"slack_signing_secret": SecretStr(SIGNING_SECRET)}
-    async with (
-        slack_server() as slack,
-        open_house(
-            gateway_database_url,
-            tmp_path,
-            directory=lambda: DIRECTORY,
-            slack_bot_token=SecretStr(BOT_TOKEN),
-            slack_team=TEAM,
-            slack_tenant="acme",
-            slack_api_url=f"{slack.url}/api/",
-            **door,
-        ) as house,
-    ):
+    async with in_a_workspace(gateway_database_url, tmp_path, **door) as (house, slack):
         url = f"{house.gateways[0].url}/slack/interactions" if request.param == "http" else ""
         yield Scene(house, slack, Door(slack, url, wait_seconds=30), tmp_path)
 
