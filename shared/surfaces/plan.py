@@ -131,6 +131,8 @@ class Plan:
         ]
         said = [each for each in said if each]
         parts = []
+        if not said and len(self.calls) < len(self.entries):
+            parts.append(text(locale, "no change in the end"))
         if said:
             parts.append(f"{', '.join(said)} ({text(locale, '{sizes} bytes', sizes=number(locale, self.size()))})")
         if self.calls:

@@ -440,12 +440,13 @@ async def test_a_call_that_fails_is_said(footing: Footing, place: Place) -> None
 
 
 async def test_another_tree_than_was_shown_is_refused(footing: Footing, place: Place) -> None:
-    """Whoever makes up the digest of what is left: the executor compares it with what waits, and touches nothing."""
+    """Whoever makes up the digest of what is left is told so; nothing is decided, and nothing that waits is lost."""
     async with planned(footing) as (visitor, card):
         answer = await leave_out(footing, card, 1, tree_digest="0" * 64)
-        assert answer.status_code == 200, answer.text
-        assert "It failed." == await visitor.see_answer()
-    assert ({}, []) == (place.written(), place.booked(visitor.conversation))
+        assert (400, "urn:placet:problem:another-tree") == (answer.status_code, answer.json()["type"])
+        assert (await footing.operator().decide(card, "approve")).status_code == 200
+        assert "All of it is done." == await visitor.see_answer()
+    assert ["monday.txt", "tuesday.txt"] == sorted(place.written())
 
 
 async def test_a_workspace_of_others_is_not_committed(footing: Footing, place: Place) -> None:

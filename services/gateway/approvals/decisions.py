@@ -22,6 +22,7 @@ from placet.contracts.messages.approvals import Verb
 from placet.contracts.messages.tool_calls import AnswerKind
 from placet.contracts.signing import Purpose, Signer
 from placet.domain.approvers import name_of
+from placet.domain.catalog import Catalog
 from placet.gateway.approvals.store.links import settle_link, use_links
 from placet.gateway.http.awaited import Awaited, Waiting
 from placet.gateway.identity.auth import Caller
@@ -29,8 +30,11 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approval, load_approvals, load_execution
 from placet.gateway.texts import time_text
+from placet.gateway.workspaces.plans import check_edit, plans_of
 from placet.runtime.batcher import Batcher
+from placet.runtime.sql import Connection
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of_request
+from placet.surfaces.plan import is_commit
 from placet.surfaces.texts import text
 
 #: What an approval is after a decision that closed it at once.
@@ -196,7 +200,7 @@ class Decisions:
                 if approval is None or not wish.caller.sees(approval["conversation_id"]):
                     outcomes.append(_no_approval())
                     continue
-                if refusal := _stopped(wish.ask, approval):
+                if refusal := _stopped(wish.ask, approval) or await _no_edit(work.connection, wish.ask, approval):
                     outcomes.append(refusal)
                     continue
                 claims = _claims(wish, approval)
@@ -245,6 +249,18 @@ def _stopped(ask: Ask, approval: Row) -> Refused | None:
         return None
     title = "An administrator has stopped such calls. It can be approved when they are allowed again."
     return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
+
+
+async def _no_edit(connection: Connection, ask: Ask, approval: Row) -> Refused | None:
+    """Return why an edit of a commit would lose what waits; None for every other decision."""
+    if ask.verb != "edit" or not is_commit(approval["tool"]) or approval["state"] != "pending":
+        return None
+    plans = await plans_of(connection, [approval], Catalog([]))
+    try:
+        check_edit(plans.get(approval["approval_id"]), ask.arguments)
+    except Refused as refusal:
+        return refusal
+    return None
 
 
 def _used() -> Refused:

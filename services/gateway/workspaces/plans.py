@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
+
+from pydantic import ValidationError
 
 from placet.contracts.canonical import canonical_text, tree_digest
 from placet.contracts.errors import Refused
@@ -80,8 +83,7 @@ def leaving_out(plan: Plan, workspace_id: str, wanted: Collection[str]) -> tuple
     """
     known = {each.call_id for each in plan.entries}
     if strange := sorted(set(wanted) - known):
-        detail = f"Not among its entries: {', '.join(strange)}."
-        raise Refused("The commit has no such entry.", status=400, kind="no-such-entry", detail=detail)
+        raise _no_entry(strange)
     gone = closure(plan.entries, wanted)
     kept = [each for each in plan.entries if each.call_id not in gone]
     if not kept:
@@ -89,6 +91,36 @@ def leaving_out(plan: Plan, workspace_id: str, wanted: Collection[str]) -> tuple
     tree = tree_digest([(each.call_id, each.digest) for each in kept])
     made = CommitArguments(workspace_id=workspace_id, tree_digest=tree, entries=[each.call_id for each in kept])
     return canonical_text(made.model_dump()), gone
+
+
+def check_edit(plan: Plan | None, arguments: str) -> None:
+    """Raise Refused (400) where an edit of a commit is anything but leaving entries out, or taking them in again.
+
+    The executor would touch nothing of such a commit, and all that waits would be lost.
+    """
+    try:
+        made = CommitArguments.model_validate_json(arguments)
+    except ValidationError:
+        made = None
+    if made is None or plan is None or made.workspace_id != plan.workspace_id:
+        detail = "An edit of commit_changes names its own workspace, entries of it, and their tree digest."
+        raise Refused("This is no edit of this commit.", status=400, kind="invalid-decision", detail=detail)
+    shown = sorted((*plan.entries, *plan.left_out), key=lambda each: each.position)
+    if strange := sorted(set(made.entries) - {each.call_id for each in shown}):
+        raise _no_entry(strange)
+    out = {each.call_id for each in shown} - set(made.entries)
+    meant, gone = leaving_out(replace(plan, entries=tuple(shown)), plan.workspace_id, out)
+    if torn := sorted(gone - out):
+        detail = f"What they touch was left out with another entry, and stands and falls with it: {', '.join(torn)}."
+        raise Refused("Some entries cannot stay alone.", status=400, kind="torn-change", detail=detail)
+    if canonical_text(made.model_dump()) != meant:
+        detail = f"In their order, and with the digest of what is left: {meant}"
+        raise Refused("This is not what is left of the commit.", status=400, kind="another-tree", detail=detail)
+
+
+def _no_entry(strange: Sequence[str]) -> Refused:
+    detail = f"Not among its entries: {', '.join(strange)}."
+    return Refused("The commit has no such entry.", status=400, kind="no-such-entry", detail=detail)
 
 
 def _critical(parts: Mapping[str, tuple[Sequence[Row], Sequence[Row]]], tools: Catalog) -> dict[str, list[str]]:

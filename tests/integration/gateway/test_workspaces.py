@@ -14,6 +14,7 @@ from placet.cli.workspace import app as workspace
 from placet.client import ApiError, AsyncClient
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import DiscardChanges, ProposeChanges
+from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.support.gateway import House, turn
 from tests.support.staged_scene import (
     CONVERSATION,
@@ -108,6 +109,33 @@ async def test_entries_are_left_out_over_http(house: House) -> None:
     assert (["no-such-entry", "nothing-left", "invalid-request"], 200) == (kinds, answer.status_code)
     expected = canonical_text(commit_arguments([calls[0], *calls[3:]]))
     assert [expected] == [claims.arguments for claims in house.approvers.claims]
+
+
+async def test_an_edit_that_would_lose_everything_is_refused(house: House) -> None:
+    """Another digest, another order, a torn change, a foreign entry: each is a 400 on every way, nothing is sent."""
+    calls = stage(house, a_busy_turn(1))
+    row = propose(house, calls)
+    path = f"/v1/approvals/{row['approval_id']}/decisions"
+    good = commit_arguments(calls)
+    wrong = [
+        good | {"tree_digest": "0" * 64},
+        commit_arguments([calls[1], calls[0], *calls[2:]]),
+        commit_arguments([each for each in calls if each != calls[2]]),
+        commit_arguments([*calls, "foreign"]),
+        good | {"workspace_id": "another"},
+        {"entries": calls[:1]},
+    ]
+    path_of_page = f"/inbox/{row['approval_id']}"
+    typed = {"decision": "edit", "arguments": canonical_text(wrong[0])}
+    async with house.client(house.key("decide")) as client, signed_in(house, "ada") as browser:
+        bodies = [{"decision": "edit", "digest": row["digest"], "arguments": each} for each in wrong]
+        answers = [await client.post(path, json=body) for body in bodies]
+        fields = Form(path_of_page, (await browser.get(path_of_page)).text).fields
+        page = await browser.post(path_of_page, data=fields | typed)
+    kinds = [each.json()["type"].rpartition(":")[2] for each in answers]
+    expected = ["another-tree", "another-tree", "torn-change", "no-such-entry", "invalid-decision", "invalid-decision"]
+    assert (expected, 400) == (kinds, page.status_code)
+    assert [] == house.approvers.claims
 
 
 async def run(house: House, app: Any, *arguments: str) -> Result:

@@ -86,3 +86,15 @@ def test_entries_are_read_from_nothing_but_a_list_of_texts() -> None:
     """Whatever stands in the arguments, a card is drawn."""
     texts = ('{"entries": ["a", 1, "b"]}', '{"entries": "a"}', "[]", "x", None)
     assert [("a", "b"), (), (), (), ()] == [entries_of(each) for each in texts]
+
+
+def test_changes_that_come_to_nothing_are_said() -> None:
+    """A file that is written and deleted again: no number would tell it."""
+    changes = [a_change_row("c0", "a", None, "new"), a_change_row("c1", "a", "new", None)]
+    entries = [
+        {"call_id": f"c{each}", "position": each, "tool": "write", "kind": "change", "digest": "0" * 64, "keys": ["a"]}
+        | {"summary": "", "state": "waiting", "error": None, "shown_arguments": None}
+        for each in range(2)
+    ]
+    plan = plan_of({"workspace_id": "w", "state": "open"}, entries, changes, ["c0", "c1"], {})
+    assert "no change in the end" == plan.headline("en")
