@@ -18,8 +18,8 @@ from bench.processor import ProcessorTime
 from hanoi import model as hanoi
 from placet.agent import llm
 from placet.agent.model import ModelSettings
+from placet.domain.reliability import expected_votes, least_k
 from placet.jobs.rules.prompts import PLAIN_ANSWER
-from placet.jobs.rules.reliability import expected_votes, least_k
 from tests.support.jobs import begin, ended, wrong_moves
 from tests.support.people import Caller
 

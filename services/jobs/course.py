@@ -15,8 +15,9 @@ from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.domain.division import Unsound, checked, groups_of
+from placet.domain.reliability import Record, votes_needed
 from placet.jobs.job_state import Attempt, Job, Task, counted
-from placet.jobs.rules import budget, division, prompts, reliability, voting
+from placet.jobs.rules import budget, division, prompts, voting
 from placet.jobs.states import (
     JOB_MACHINE,
     TASK_MACHINE,
@@ -65,10 +66,12 @@ class Course(WorkspaceCourse):
         self.tasks[task.number] = task
         if task.state is TaskState.READY:
             spec, job = self.job.spec, self.job
-            record = reliability.Record(job.agreed, job.cast)
-            plan = spec.plan
+            record, plan = Record(job.agreed, job.cast), spec.plan
             if task.number != DIVISION:
-                task.k = reliability.votes_needed(plan.k, plan.p, record, tasks=job.tasks, epsilon=plan.epsilon)
+                needed = votes_needed(plan.k, plan.p, record, tasks=job.tasks, epsilon=plan.epsilon)
+                task.k = needed.k
+                if needed.misses(plan.epsilon):
+                    self._note_task(task, f"{task.name}: {needed.said(plan.epsilon)}")
             if not budget.affordable(1, spec.budget, job.spent):
                 job.starved = True
                 return
@@ -208,7 +211,7 @@ class Course(WorkspaceCourse):
             task.k,
             running=task.running,
             drawn=task.drawn - task.drawn_before,
-            attempts_max=max(most, task.k),
+            attempts_max=most,
         )
         if after.step == "decided":
             self._decide(task, after.winner, last)
@@ -292,7 +295,10 @@ class Course(WorkspaceCourse):
 
     def _fail(self, task: Task) -> None:
         counted = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
+        most = self.job.spec.plan.attempts_max
         task.reason = f"No answer can win: {task.drawn} attempts, votes: {counted}."
+        if task.k > most:
+            task.reason = f"No answer can win: it must be ahead by {task.k} votes, and attempts_max is {most}."
         task.running, self.job.active = 0, self.job.active - 1
         self._move_task(task, TaskEvent.NO_MAJORITY, {"votes": task.votes, "k": task.k})
         self._note_task(task, f"{task.name} failed: {task.reason}")

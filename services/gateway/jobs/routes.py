@@ -166,8 +166,10 @@ async def follow(
     deps: DepsOf, caller: CallerOf, job_id: JobId, last_event_id: LastEventId = None, after: After = None
 ) -> StreamingResponse:
     """Follow a job: every line of its log after the given one, then what comes, without gap or repeat."""
-    await found_job(deps, caller, job_id)
-    start = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
+    job = await found_job(deps, caller, job_id)
+    wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
+    # A number from before a restored backup must not silence the stream for ever.
+    start = min(wanted, job["log_seq"])
     topic = job_topic(caller.tenant, job_id)
 
     async def frames() -> Any:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model
 from placet.contracts.messages import JobBudget, JobPlan, JobTask
 from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX, TASKS_MAX, Name
 from placet.contracts.messages.message import Identifier
+from placet.domain.reliability import Record, votes_needed
 from placet.gateway.jobs.store import Row
 from placet.gateway.texts import LabelName, LabelText, Text, saying_something
 
@@ -41,9 +42,15 @@ class TaskIn(_In):
 class BudgetIn(_In):
     """What a job may use up."""
 
-    tokens: Annotated[int | None, Field(ge=1, description="Of all attempts; none: any number.")] = None
-    cost: Annotated[float | None, Field(gt=0, description="Of all attempts, in US dollars.")] = None
-    tokens_per_attempt: Annotated[int, Field(ge=1, le=10_000_000)] = _BUDGET.tokens_per_attempt
+    tokens: Annotated[int | None, Strict(), Field(ge=1, description="Of all attempts; none: any number.")] = None
+    cost: Annotated[float | None, Strict(), Field(gt=0, description="Of all attempts, in US dollars.")] = None
+    tokens_per_attempt: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = _BUDGET.tokens_per_attempt
+
+    @model_validator(mode="after")
+    def _pays_an_attempt(self) -> Self:
+        if self.tokens is not None and self.tokens < self.tokens_per_attempt:
+            raise ValueError(f"tokens is {self.tokens}: less than tokens_per_attempt, {self.tokens_per_attempt}")
+        return self
 
 
 class JobIn(_In):
@@ -71,8 +78,8 @@ class JobIn(_In):
     ] = None
     budget: BudgetIn = BudgetIn()
     k: Annotated[int | None, Strict(), Field(ge=1, le=20)] = None
-    p: Annotated[float | None, Field(gt=0.5, le=1)] = None
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = _PLAN.epsilon
+    p: Annotated[float | None, Strict(), Field(gt=0.5, le=1)] = None
+    epsilon: Annotated[float, Strict(), Field(gt=0, lt=1)] = _PLAN.epsilon
     attempts_max: Annotated[int, Strict(), Field(ge=1, le=ATTEMPTS_MAX)] = _PLAN.attempts_max
     parallel_max: Annotated[int, Strict(), Field(ge=1, le=100)] = _PLAN.parallel_max
     tasks_max: Annotated[int, Strict(), Field(ge=1, le=TASKS_MAX)] = _PLAN.tasks_max
@@ -85,8 +92,13 @@ class JobIn(_In):
     @model_validator(mode="after")
     def _can_be_won(self) -> Self:
         # Whoever is ahead by k has k votes at least: what is paid for less decides nothing.
-        if self.k is not None and self.attempts_max < self.k:
-            raise ValueError(f"attempts_max is {self.attempts_max}: no answer can be ahead by k, {self.k}")
+        if self.k is None and self.p is None:
+            return self
+        needed = votes_needed(self.k, self.p, Record(), tasks=len(self.tasks) or 1, epsilon=self.epsilon)
+        if self.attempts_max < needed.k:
+            raise ValueError(f"attempts_max is {self.attempts_max}: no answer can be ahead by k, {needed.k}")
+        if needed.misses(self.epsilon):
+            raise ValueError(f"epsilon cannot be met: {needed.said(self.epsilon)}")
         return self
 
     def plan(self) -> JobPlan:

@@ -18,8 +18,31 @@ from placet.gateway.jobs.schemas import JobIn
         ({"k": 20, "attempts_max": 5}, "attempts_max is 5: no answer can be ahead by k, 20"),
         ({"k": 0}, "greater than or equal to 1"),
         ({"attempts_max": 0}, "greater than or equal to 1"),
+        ({"p": 0.6, "epsilon": 0.01, "attempts_max": 5}, "attempts_max is 5: no answer can be ahead by k, 12"),
+        (
+            {"p": 0.51, "epsilon": 0.01},
+            "epsilon cannot be met: ahead by 20 votes, the most there is, leaves a chance of",
+        ),
+        ({"p": "0.9"}, "p\n  Input should be a valid number"),
+        ({"epsilon": True}, "epsilon\n  Input should be a valid number"),
+        ({"budget": {"tokens": True}}, "budget.tokens\n  Input should be a valid integer"),
+        ({"budget": {"tokens": "9000"}}, "budget.tokens\n  Input should be a valid integer"),
+        ({"budget": {"tokens": 19_999}}, "tokens is 19999: less than tokens_per_attempt, 20000"),
     ],
-    ids=["blank", "empty", "fewer attempts than k", "no lead", "no attempts"],
+    ids=[
+        "blank",
+        "empty",
+        "fewer attempts than k",
+        "no lead",
+        "no attempts",
+        "fewer attempts than the k of p",
+        "epsilon out of reach",
+        "p in words",
+        "epsilon yes",
+        "tokens yes",
+        "tokens in words",
+        "no attempt can be paid",
+    ],
 )
 def test_a_job_that_could_only_fail_is_refused(wrong: dict[str, Any], why: str) -> None:
     """With what is wrong, in one sentence."""

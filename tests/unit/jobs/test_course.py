@@ -127,6 +127,22 @@ def test_a_task_that_nobody_can_win_any_more_ends_its_job() -> None:
     assert course.job.reason.startswith("Task a failed. No answer can win: 2 attempts, votes: ")
 
 
+def test_no_attempt_is_paid_for_where_attempts_max_is_less_than_the_lead() -> None:
+    """The lead is computed once the division says how many tasks there are: more votes than may be drawn."""
+    course = a_course("a", plan=JobPlan(p=0.6, attempts_max=5))
+    task, attempts = started(course)
+    assert ([], TaskState.FAILED, JobState.FAILED) == (attempts, task.state, course.job.state)
+    assert "it must be ahead by 12 votes, and attempts_max is 5" in course.job.reason
+
+
+def test_an_epsilon_that_no_lead_meets_is_said() -> None:
+    """The task goes on with the most there is, and its log says what that leaves."""
+    course = a_course("a", plan=JobPlan(p=0.51, attempts_max=60))
+    started(course)
+    (said,) = [line["line"] for _, line in course.log if "leaves a chance" in line["line"]]
+    assert said.endswith("leaves a chance of 0.31 that any task is decided wrongly, above 0.01")
+
+
 def test_an_unsound_division_is_thrown_out_and_made_again() -> None:
     """A division is an answer like any other: one that is no use has no vote."""
     course = a_course()

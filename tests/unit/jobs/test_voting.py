@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.contracts.messages import JobBudget
-from placet.jobs.rules.budget import Spent, affordable
-from placet.jobs.rules.reliability import (
+from placet.domain.reliability import (
     K_MAX,
     Record,
     chance_of_error,
@@ -19,6 +18,7 @@ from placet.jobs.rules.reliability import (
     least_k,
     votes_needed,
 )
+from placet.jobs.rules.budget import Spent, affordable
 from placet.jobs.rules.voting import lacking, leader, next_step, vote_key
 
 pytestmark = pytest.mark.unit
@@ -99,12 +99,12 @@ def test_p_is_believed_more_with_each_vote() -> None:
     """The first task has the most votes to win; agreement brings k down, disagreement up; what is given stands."""
     told = {"tasks": 100, "epsilon": 0.01}
     first, agreed, torn = Record(), Record(300, 300), Record(150, 250)
-    found = [votes_needed(None, None, each, **told) for each in (agreed, first, torn)]  # type: ignore[arg-type]
+    found = [votes_needed(None, None, each, **told).k for each in (agreed, first, torn)]  # type: ignore[arg-type]
     assert sorted(found) == found
     assert found[0] < found[1] < found[2]
     assert (4, 3) == (
-        votes_needed(4, None, first, tasks=100, epsilon=0.01),
-        votes_needed(None, 0.99, torn, tasks=1_023, epsilon=0.01),
+        votes_needed(4, None, first, tasks=100, epsilon=0.01).k,
+        votes_needed(None, 0.99, torn, tasks=1_023, epsilon=0.01).k,
     )
 
 

@@ -50,6 +50,28 @@ class Record:
         return (self.agreed + _PRIOR_AGREED) / (self.cast + _PRIOR_CAST)
 
 
-def votes_needed(k: int | None, p: float | None, record: Record, *, tasks: int, epsilon: float) -> int:
-    """Return the k of a task that begins now: the one given, or the least for the p given or measured."""
-    return k or least_k(record.p if p is None else p, tasks, epsilon)
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """By how many votes a task's answer must be ahead, and what that leaves."""
+
+    k: int
+    #: Bound of the chance that any task is decided wrongly; None where k was given, so nothing was promised.
+    chance: float | None = None
+
+    def said(self, epsilon: float) -> str:
+        """Return a miss in words, for people."""
+        left = f"a chance of {self.chance:.2g} that any task is decided wrongly, above {epsilon:g}"
+        return f"ahead by {self.k} votes, the most there is, leaves {left}"
+
+    def misses(self, epsilon: float) -> bool:
+        """Tell whether the chance of an error stays above what was asked for, because no k up to K_MAX is enough."""
+        return self.chance is not None and self.chance > epsilon
+
+
+def votes_needed(k: int | None, p: float | None, record: Record, *, tasks: int, epsilon: float) -> Needed:
+    """Return what a task that begins now needs: the k given, or the least for the p given or measured."""
+    if k is not None:
+        return Needed(k)
+    believed = record.p if p is None else p
+    least = least_k(believed, tasks, epsilon)
+    return Needed(least, chance_of_error(least, believed, tasks))
