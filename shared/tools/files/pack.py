@@ -211,10 +211,8 @@ class Files(Staging):
         beneath = await context.workspace.under(self.name, f"{path}/")
         if any(each.digest for each in beneath.values()):
             raise ToolError(f"{path!r} is a folder.", code="refused_path")
-        folder = "/".join(parts[:-1])
-        siblings = await context.workspace.under(self.name, f"{folder}/" if folder else "")
-        twin = next((each for each, left in siblings.items() if left.digest and _twin(each, path)), None)
-        if twin:
+        waiting = await context.workspace.under(self.name, "")
+        if twin := next(filter(None, (_twin(each, path) for each, left in waiting.items() if left.digest)), ""):
             raise ToolError(f"{path!r} differs from {twin!r} in case or form alone.", code="refused_path")
 
     async def read_plain(self, path: str, context: ToolContext) -> bool:
@@ -331,5 +329,10 @@ def _as_text(path: str, content: Content) -> str:
         raise ToolError(f"{path!r} is no text in UTF-8; write it whole.", code="binary") from error
 
 
-def _twin(there: str, path: str) -> bool:
-    return there != path and fold(there) == fold(path)
+def _twin(there: str, path: str) -> str:
+    """Return the part of a path that another one differs from in case or form alone; empty where there is none."""
+    names = there.split("/")
+    for depth, (name, wanted) in enumerate(zip(names, path.split("/"), strict=False), 1):
+        if name != wanted:
+            return "/".join(names[:depth]) if fold(name) == fold(wanted) else ""
+    return ""

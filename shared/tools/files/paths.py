@@ -31,6 +31,11 @@ def parts_of(path: str) -> Parts:
     return tuple(path.split("/"))
 
 
+def is_path(path: str) -> bool:
+    """Tell whether a tool may name a path."""
+    return not _problem(path)
+
+
 def folder_parts_of(path: str) -> Parts:
     """Return the names of a folder's path; empty text and `.` are the root itself."""
     return () if path in {"", "."} else parts_of(path)

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from placet.tools.contract import ToolError
-from placet.tools.files.paths import OWN_PREFIX, Parts, fold, is_hidden
+from placet.tools.files.paths import OWN_PREFIX, Parts, fold, is_hidden, is_path
 from placet.tools.staging import CannotApply, Content
 
 #: Mode of new files and folders, before the process's umask.
@@ -136,7 +136,8 @@ class Tree:
     def walk(self, parts: Parts, *, depth: int, entries_max: int) -> Iterator[Found]:
         """Yield the plain files beneath a folder in order of their paths, down to `depth` folders (0: its own).
 
-        ToolError `too_many` after `entries_max` files and folders. Links and what is hidden are passed over.
+        ToolError `too_many` after `entries_max` files and folders. Links, what is hidden, and names that no path can
+        have, such as bytes that are no text, are passed over.
         """
         left = [entries_max]
         with self.folder(parts) as held:
@@ -150,7 +151,7 @@ class Tree:
             if left[0] < 0:
                 raise ToolError("There are too many files; name a folder.", code="too_many")
             inner = (*parts, name)
-            if self.hides(inner):
+            if not is_path("/".join(inner)) or self.hides(inner):
                 continue
             try:
                 status = os.stat(name, dir_fd=held, follow_symlinks=False)

@@ -169,6 +169,26 @@ async def test_names_that_differ_in_case_alone_are_refused(root: Path, tools: Te
         await tools.stage("create_file", workspace, path="NEW.txt", content="x")
 
 
+async def test_folders_that_wait_do_not_differ_in_case_alone(tools: TestedTools) -> None:
+    """On a disk that ignores case they would be one folder, and one file of the two would be lost."""
+    workspace = TestedWorkspace()
+    await tools.stage("create_file", workspace, path="src/deep/a.txt", content="a")
+    for path in ("SRC/deep/b.txt", "src/Deep/a.txt"):
+        with pytest.raises(ToolError, match=r"differs from '(src|src/deep)' in case"):
+            await tools.stage("create_file", workspace, path=path, content="b")
+    await tools.stage("create_file", workspace, path="src/deep/b.txt", content="b")
+
+
+async def test_a_name_that_is_no_text_is_passed_over(root: Path, tools: TestedTools) -> None:
+    """No path can mean it, and what stands beside it is listed and found."""
+    (root / "plain.txt").write_text("needle")
+    os.close(os.open(os.fsencode(root) + b"/caf\xe9.txt", os.O_WRONLY | os.O_CREAT))
+    listed = await tools.call("list_files")
+    found = await tools.call("search_files", text="needle")
+    assert ["plain.txt"] == [each["path"] for each in listed.data["files"]]
+    assert ["plain.txt"] == [each["path"] for each in found.data["hits"]]
+
+
 async def test_a_link_swapped_in_while_a_file_is_read_leads_nowhere(root: Path) -> None:
     """Thousands of swaps of a folder for a link out of the root: a read is the inner file, none, or refused."""
     (root / "real").mkdir()
