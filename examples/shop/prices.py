@@ -6,15 +6,27 @@ The smallest pack that can stage: its keys are product ids, its contents are pri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from placet.tools import CannotApply, Change, Content, DecidedChange, Described, Staging, ToolContext, ToolError
+from placet.tools import (
+    CannotApply,
+    Change,
+    Content,
+    DecidedChange,
+    Described,
+    Staging,
+    ToolContext,
+    ToolError,
+    ToolReply,
+)
 from shop import rules
 from shop.resources import open_resources, shop_of
 from shop.store import products
+from shop.tools import filter_of, found
 
-__all__ = ["PRICES", "open_resources", "set_price"]
+__all__ = ["PRICES", "open_resources", "search_products", "set_price"]
 
 
 class Prices(Staging):
@@ -44,6 +56,12 @@ class Prices(Staging):
             found = await products.load_price(connection, context.tenant, key)
         return found and _content(found.price, found.currency, "-" if found.list_price is None else found.list_price)
 
+    async def waiting(self, context: ToolContext) -> dict[str, Decimal]:
+        """Return the prices that wait in the conversation's workspace, by product."""
+        waiting = await context.workspace.under(self.name, "")
+        contents = {key: await context.workspace.load(each) for key, each in waiting.items() if each.digest}
+        return {key: Decimal(content.decode().split()[0]) for key, content in contents.items()}
+
     def describe(self, change: Change) -> Described:
         """Return both prices in a line."""
         before, after = (each.data.decode().split() if each else ["-"] for each in (change.before, change.after))
@@ -67,6 +85,20 @@ PRICES = Prices()
 
 def _content(price: Decimal, currency: str, list_price: Decimal | str) -> Content:
     return Content(f"{price:.2f} {currency} {list_price}".encode())
+
+
+async def search_products(
+    context: ToolContext,
+    *,
+    text: str | None = None,
+    category: str | None = None,
+    max_price: Decimal | None = None,
+    on_sale: bool = False,
+    in_stock_only: bool = False,
+) -> ToolReply:
+    """Find products as visitors do, at the prices that they would have when what waits is let through."""
+    wanted = filter_of(text, category, max_price, on_sale=on_sale, in_stock_only=in_stock_only)
+    return await found(context, replace(wanted, prices=await PRICES.waiting(context)))
 
 
 async def set_price(context: ToolContext, *, product_id: str, price: Decimal) -> dict[str, str]:

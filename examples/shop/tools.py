@@ -66,9 +66,20 @@ async def search_products(
 
     `{"count", "products": [{"id", "name", "price", "currency", "in_stock", "on_sale", "variants"}]}`
     """
-    shop = shop_of(context)
-    await shop.ensure_stocked(context.tenant)
-    wanted = products.ProductFilter(
+    wanted = filter_of(text, category, max_price, on_sale=on_sale, in_stock_only=in_stock_only)
+    return await found(context, wanted)
+
+
+def filter_of(
+    text: str | None = None,
+    category: str | None = None,
+    max_price: Decimal | None = None,
+    *,
+    on_sale: bool = False,
+    in_stock_only: bool = False,
+) -> products.ProductFilter:
+    """Return what `search_products` looks for with these arguments."""
+    return products.ProductFilter(
         terms=rules.search_terms(text or ""),
         category_terms=rules.search_terms(category or ""),
         max_price=max_price,
@@ -76,10 +87,16 @@ async def search_products(
         in_stock_only=in_stock_only,
         limit=HITS_MAX,
     )
+
+
+async def found(context: ToolContext, wanted: products.ProductFilter) -> ToolReply:
+    """Return what a filter finds, as data and as cards."""
+    shop = shop_of(context)
+    await shop.ensure_stocked(context.tenant)
     async with shop.database.transaction() as connection:
-        found = await products.find_products(connection, context.tenant, wanted)
-    data = [card.model_dump(mode="json", exclude={"list_price"}) for card in found]
-    block: UiBlock = ProductCarousel(products=found) if found else _notice(context, "info", Text.NOTHING_FOUND)
+        cards = await products.find_products(connection, context.tenant, wanted)
+    data = [card.model_dump(mode="json", exclude={"list_price"}) for card in cards]
+    block: UiBlock = ProductCarousel(products=cards) if cards else _notice(context, "info", Text.NOTHING_FOUND)
     return ToolReply(data={"count": len(data), "products": data}, ui_blocks=[block])
 
 

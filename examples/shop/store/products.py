@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +21,10 @@ VARIANTS = table_of(VariantRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductFilter:
-    """What to look for; each field narrows, empty terms and None do not. `max_price` is inclusive."""
+    """What to look for; each field narrows, empty terms and None do not. `max_price` is inclusive.
+
+    `prices` stand in the place of those in the catalogue, by product id.
+    """
 
     terms: Sequence[str] = ()
     category_terms: Sequence[str] = ()
@@ -29,6 +32,7 @@ class ProductFilter:
     on_sale_only: bool = False
     in_stock_only: bool = False
     limit: int
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 async def has_products(connection: AsyncConnection, tenant: str) -> bool:
@@ -67,11 +71,11 @@ async def find_products(connection: AsyncConnection, tenant: str, wanted: Produc
 
 
 def _search(tenant: str, wanted: ProductFilter) -> sa.Select[Any]:
-    in_stock = _in_stock()
+    in_stock, price = _in_stock(), _price(wanted.prices)
     statement = sa.select(
         PRODUCTS.c.id,
         PRODUCTS.c.name,
-        PRODUCTS.c.price,
+        price.label("price"),
         PRODUCTS.c.list_price,
         PRODUCTS.c.currency,
         PRODUCTS.c.on_sale,
@@ -80,7 +84,7 @@ def _search(tenant: str, wanted: ProductFilter) -> sa.Select[Any]:
     statement = statement.where(*(_begins(PRODUCTS.c.search_words, term) for term in wanted.terms))
     statement = statement.where(*(_begins(PRODUCTS.c.category_words, term) for term in wanted.category_terms))
     if wanted.max_price is not None:
-        statement = statement.where(PRODUCTS.c.price <= wanted.max_price)
+        statement = statement.where(price <= wanted.max_price)
     if wanted.on_sale_only:
         statement = statement.where(PRODUCTS.c.on_sale)
     if wanted.in_stock_only:
@@ -88,10 +92,18 @@ def _search(tenant: str, wanted: ProductFilter) -> sa.Select[Any]:
     best_first = (
         _words_in_name(wanted.terms).desc(),
         in_stock.desc(),
-        PRODUCTS.c.price,
+        price,
         PRODUCTS.c.id,
     )
     return statement.order_by(*best_first).limit(wanted.limit)
+
+
+def _price(others: Mapping[str, Decimal]) -> sa.ColumnElement[Decimal]:
+    if not others:
+        return PRODUCTS.c.price
+    return sa.case(
+        *((PRODUCTS.c.id == key, sa.literal(price)) for key, price in others.items()), else_=PRODUCTS.c.price
+    )
 
 
 def _begins(words: sa.ColumnElement[str], term: str) -> sa.ColumnElement[bool]:

@@ -42,6 +42,17 @@ async def test_a_round_of_prices_waits_and_is_made_at_once(tools: TestedTools) -
     assert ["209", "650"] == [await price_of(tools, context, text) for text in ("cotton t-shirt", "slim jeans")]
 
 
+async def test_who_proposes_prices_reads_them_on(tools: TestedTools) -> None:
+    """In the conversation where they wait, a search finds, sorts and bounds by the new prices; elsewhere by the old."""
+    workspace = TestedWorkspace()
+    here, elsewhere = tool_context(tenant="prices-read", workspace=workspace), tool_context(tenant="prices-read")
+    await tools.stage("set_price", workspace, context=here, product_id="tshirt-white", price=199)
+    assert ["199", "249"] == [await price_of(tools, each, "cotton t-shirt") for each in (here, elsewhere)]
+    wanted = {"text": "cotton t-shirt", "max_price": 200}
+    found = [(await tools.call("search_products", context=each, **wanted)).data["count"] for each in (here, elsewhere)]
+    assert [1, 0] == found
+
+
 async def test_a_price_that_others_changed_is_a_conflict(tools: TestedTools) -> None:
     """Nobody's price is overwritten unseen, and no other price of the round is made."""
     context, workspace = tool_context(tenant="prices-conflict"), TestedWorkspace()
