@@ -340,9 +340,10 @@ def _python_provider(litellm: Any) -> Any:
 
         async def astreaming(self, **asked: Any) -> Any:
             answer = await _python_answer(asked)
+            usage = answer.usage()
             for delta in answer.deltas():
                 choice = {"index": 0, "delta": delta}
-                yield litellm.ModelResponseStream(model=asked["model"], choices=[choice], usage=answer.usage())
+                yield litellm.ModelResponseStream(model=asked["model"], choices=[choice], usage=usage)
             done = {"index": 0, "delta": {}, "finish_reason": answer.finish_reason}
             yield litellm.ModelResponseStream(model=asked["model"], choices=[done])
 

@@ -42,7 +42,10 @@ def check_stage(source: YamlSource, steps: Steps, entry: RulingEntry, tools: fro
 
 
 def stage_notes(source: YamlSource, rulebook: Rulebook) -> list[Problem]:
-    """Return which tools that write are held by the default because nothing can stage them, sorted by place."""
+    """Return what is allowed and seldom meant, sorted by place.
+
+    Tools that write and are held by the default because nothing can stage them; rules that stage what only reads.
+    """
     return sorted(_notes(source, rulebook))
 
 
@@ -54,6 +57,11 @@ def _notes(source: YamlSource, rulebook: Rulebook) -> Iterator[Problem]:
                 ("tools", name),
                 f"{name!r} changes data and has no 'stage', so where no rule decides people are asked about each call",
             )
+    for number, rule in enumerate(rulebook.rules):
+        categories = {rulebook.tools[name].category for name in rule.tools if name in rulebook.tools}
+        if rule.ruling.effect is Effect.STAGE and categories and all(each.startswith("safe_") for each in categories):
+            text = f"rule {rule.name!r} stages what changes nothing, and the model gets no result of it in this turn"
+            yield source.note_at(("rules", number), text)
 
 
 def _always_decided(tool: str, rules: tuple[Rule, ...]) -> bool:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from placet.domain.trials import CaseResult, CasesReport
 from placet.domain.yaml_source import YamlSource
 from placet.policy.rules.explain import CallEntry, argument_problems
-from placet.policy.rules.model import Effect, Rulebook
+from placet.policy.rules.model import OPERATORS, Effect, Rulebook
 from placet.policy.rules.verdicts import Verdict, judge
 
 
@@ -92,7 +92,8 @@ def _run(case: Case, rulebook: Rulebook) -> CaseResult:
 
 
 def _differences(expect: ExpectEntry, verdict: Verdict) -> list[str]:
-    approval = verdict.approval
+    # Of a staged call whose rule names nobody, operators decide.
+    approval = verdict.approval or (OPERATORS if verdict.plan else None)
     asked: set[str] = set()
     if approval is not None:
         panels = [*approval.alternatives, *(panel for demand in approval.also for panel in demand.panels)]

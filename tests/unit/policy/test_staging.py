@@ -295,6 +295,16 @@ def test_a_check_notes_what_cannot_be_staged() -> None:
     assert (True, [f"rulebook:3:3: {note}"]) == (report.valid, [str(each) for each in report.notes])
 
 
+def test_a_check_notes_a_rule_that_stages_what_only_reads() -> None:
+    """Its author would wait for results that come after the turn."""
+    tools = "  look: {description: Look., category: safe_read, parameters: {type: object}, function: a:b}"
+    rules = "  - {name: looks, match: {tool: look}, effect: stage, reason: Why not.}"
+    source = f"version: 1\ntools:\n{tools}\nrules:\n{rules}\n"
+    report = check_source(lambda: parse_yaml("rulebook", source.encode()), "rulebook")
+    note = "rule 'looks' stages what changes nothing, and the model gets no result of it in this turn"
+    assert (True, [f"rulebook:5:5: {note}"]) == (report.valid, [str(each) for each in report.notes])
+
+
 def test_an_explanation_says_how_a_call_is_staged() -> None:
     """Who decides, when, and how."""
     book = rulebook()
@@ -335,9 +345,12 @@ cases:
   - name: staged
     call: {tool: book}
     expect: {effect: stage, rule: bookings, approvers: ["group:office"], approvals: 2}
+  - name: nobody named
+    call: {tool: write}
+    expect: {effect: stage, approvers: [operators], approvals: 1}
 """
     _, cases = cases_from(parse_yaml("cases", text.encode()))
-    assert [[]] == [result.differences for result in run_cases(cases, rulebook()).cases]
+    assert [[], []] == [result.differences for result in run_cases(cases, rulebook()).cases]
 
 
 _JOBS = """\
