@@ -60,6 +60,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AttemptRequested: ("jobs",),
     m.AttemptWithdrawn: ("jobs",),
     m.MergeWorkspace: ("jobs",),
+    m.WorkspaceExpired: ("executor",),
     m.WorkspaceMerged: ("executor",),
     m.ProposeJob: ("jobs",),
     m.CallSurfaced: ("agent",),

@@ -132,7 +132,8 @@ async def _take_all(
         message = arrival.message
         conversation = found.get(_conversation_id(message))
         if conversation is None or conversation.tenant != message.tenant:
-            if not isinstance(message, m.ApprovalOpened | m.ApprovalProgressed | m.ApprovalClosed):
+            # A job's workspace may end before people were asked about it: then there is no conversation of it here.
+            if not isinstance(message, _MAY_BE_FOREIGN):
                 kind = Refused if isinstance(message, m.AbandonCall) else Poison
                 where = f"conversation {_conversation_id(message)}"
                 reason = f"{where} belongs to another tenant than {message.tenant}" if conversation else f"no {where}"
@@ -200,7 +201,7 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                 wanted.message_ids.add(message.message_id)
             case m.AttemptWithdrawn() | m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
                 pass
-            case m.ProposeChanges() | m.DiscardChanges():
+            case m.ProposeChanges() | m.DiscardChanges() | m.WorkspaceExpired():
                 pass
             case _:
                 wanted.call_ids.add(message.call_id)
@@ -214,6 +215,8 @@ def behaviour_of(profile: Profile | None) -> Behaviour | None:
     return profile.behaviour if profile else None
 
 
+#: What comes of conversations too that are not the agent's.
+_MAY_BE_FOREIGN = (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed, m.WorkspaceExpired)
 #: What a conversation may begin with, as messages come in any order.
 _FIRST = (
     m.MessagePosted,
@@ -241,6 +244,7 @@ _TAKERS: Mapping[type[Message], _Taker] = {
     m.StopTurn: lambda here, it, _: here.stop(it),
     m.ProposeChanges: lambda here, it, _: here.propose_changes(it),
     m.DiscardChanges: lambda here, it, _: here.discard_changes(it),
+    m.WorkspaceExpired: lambda here, it, _: here.take_expired(it),
     m.ToolCallFinished: lambda here, it, agent: here.take_result(_ran(it), behaviour_of(agent)),
     m.ToolCallRefused: lambda here, it, agent: here.take_result(_never_ran(it), behaviour_of(agent)),
     m.AbandonCall: _abandon,

@@ -40,7 +40,7 @@ _TAKEN: Mapping[str, tuple[type[Message], ...]] = {
         m.ProposeChanges,
         m.DiscardChanges,
     ),
-    "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.AbandonCall),
+    "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.WorkspaceExpired, m.AbandonCall),
     "agent.permits": (m.ToolCallPermitted, m.AbandonCall),
     "agent.approvals": (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed),
     "agent.attempts": (m.AttemptRequested, m.AttemptWithdrawn, m.ProposeJob, m.CallSurfaced),

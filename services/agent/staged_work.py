@@ -44,6 +44,24 @@ class StagedWork(Asking):
             self._discard(waiting, by=asked.by, reason=asked.reason)
             self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": text})
 
+    def take_expired(self, expired: m.WorkspaceExpired) -> None:
+        """Forget what nobody decided in time; a commit that people are asked about is withdrawn, and its end does so.
+
+        What an attempt at a job left staged is not forgotten: it can win nothing any more, and the job hears that.
+        """
+        if self.attempt is not None:
+            turn = self.turn
+            commits = [each.call_id for each in self._open_calls(turn) if each.tool == m.COMMIT_TOOL] if turn else []
+            self._withdraw(commits, "cancelled", staging.EXPIRED)
+            return
+        gone = [each for each in self.staged if each.workspace_id == expired.workspace_id]
+        waiting = [each for each in gone if each.commit_id is None]
+        commits = list(dict.fromkeys(each.commit_id for each in gone if each.commit_id))
+        self._withdraw(commits, "cancelled", staging.EXPIRED)
+        if waiting:
+            self._discard(waiting, reason=staging.EXPIRED)
+            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": staging.EXPIRED_TEXT})
+
     def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
         """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
         place = {"tenant": self.tenant, "conversation_id": self.conversation_id}

@@ -34,6 +34,12 @@ FIRST_DECIDED = (
     "decided"
 )
 DISCARDED = "Nothing of it happened: what was staged was thrown away."
+EXPIRED = "Nobody decided in time."
+#: What the model is told of it with the next message.
+EXPIRED_TEXT = (
+    "From the system, not from the user: what you had staged was thrown away, because nobody decided in time. "
+    "Nothing of it happened."
+)
 #: What becomes of undecided entries when their commit ended without having run.
 Fate = Literal["kept", "discarded"]
 

@@ -16,6 +16,7 @@ from functools import partial
 import structlog
 
 from placet.contracts.errors import SecurityAlert
+from placet.contracts.messages import WorkspaceExpired
 from placet.contracts.permit import verify_permit
 from placet.contracts.topology import executor_queue
 from placet.executor import commit_store, rules, store, workspace_store
@@ -103,13 +104,15 @@ class Sweeper:
         return 1
 
     async def expire_workspaces(self) -> int:
-        """Discard what nobody decided in time; return how many workspaces."""
+        """Discard what nobody decided in time, and tell their conversations; return how many workspaces."""
         async with self._worker.units.begin() as work:
             due = await workspace_store.overdue(work, EXPIRE_ROWS)
             for key, tenant in due:
                 if workspace := await workspace_store.lock(work, key, tenant):
                     reason = "Nobody decided in time."
                     await workspace_store.end_workspace(work, workspace, WorkspaceEvent.EXPIRED, reason=reason)
+                    place = {"tenant": tenant, "conversation_id": workspace["conversation_id"]}
+                    work.emit(WorkspaceExpired(**place, workspace_id=key))
         return len(due)
 
     async def end_stuck_plans(self) -> int:

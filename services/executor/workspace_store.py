@@ -177,7 +177,8 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
         workspace_id=staged.workspace_id,
         bytes=added,
         pool=attempt.pool if planned.kind == "change" else None,
-        expires_after=timedelta(seconds=plan.expires_after_seconds),
+        # What an attempt at a job stages waits for the job, and not yet for people.
+        expires_after=timedelta(seconds=plan.expires_after_seconds) if attempt.call.base is None else bounds.age_max,
         age_max=bounds.age_max,
     )
     return Placed(staged, grown["entries"], grown["bytes"])

@@ -120,6 +120,7 @@ ROUTES: dict[type[Message], Route] = {
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
     m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
+    m.WorkspaceExpired: Route("tool-results", lambda _: "workspace.expired"),
     m.ToolCallProgressed: Route("conversations", lambda x: f"progress.{x.tenant}"),
     m.HandoverRequested: Route("conversations", lambda x: f"handover.{x.tenant}"),
     m.ConversationItems: Route("conversations", lambda x: f"items.{x.tenant}", mandatory=False, transient=True),

@@ -421,6 +421,25 @@ async def test_people_see_the_plan_and_what_became_of_it(footing: Footing, place
     assert 409 == again.status_code
 
 
+async def test_what_expires_is_told_and_asked_about_no_more(footing: Footing, place: Place) -> None:
+    """Two plans whose time is over, one that people look at and one that waits for a word: both end, and say so."""
+    later = await a_visitor(footing.frontend())
+    await later.say("book it later")
+    assert "It waits for your word." == await later.see_answer()
+    async with planned(footing) as (visitor, card):
+        over = "UPDATE executor.workspaces SET expires_at = now() WHERE state = 'open' RETURNING conversation_id"
+        assert {(visitor.conversation,), (later.conversation,)} == set(footing.rows(over))
+        for each in (visitor, later):
+            await each.see(lambda item: item["data"].get("outcome") == "discarded")
+        assert 409 == (await footing.operator().decide(card, "approve")).status_code
+        assert "It failed." == await visitor.see_answer()
+    assert ({}, [], {"green": "discarded"}) == (place.written(), place.booked(later.conversation), outcomes(later))
+    assert {"discarded"} == set(outcomes(visitor).values())
+    assert 409 == (await later.request("POST", f"{later.path}/workspace/propose")).status_code
+    await later.say("book it later")
+    assert "It waits for your word." == await later.see_answer()
+
+
 async def test_what_changed_underneath_is_a_conflict(footing: Footing, place: Place) -> None:
     """Somebody else wrote the file between card and vote: nothing is applied, and no call is made."""
     async with planned(footing) as (visitor, card):

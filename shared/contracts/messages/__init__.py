@@ -76,6 +76,7 @@ from placet.contracts.messages.stage import (
     StagedEffect,
     StagePlan,
     WorkspaceBase,
+    WorkspaceExpired,
     WorkspaceMerged,
 )
 from placet.contracts.messages.tool_calls import (
@@ -146,6 +147,7 @@ MESSAGES: dict[str, type[Message]] = {
         AttemptEnded,
         CallSurfaced,
         MergeWorkspace,
+        WorkspaceExpired,
         WorkspaceMerged,
         ProposeJob,
         JobCommitted,
@@ -245,6 +247,7 @@ __all__ = [
     "TryRulebook",
     "WatchedCallClosed",
     "WorkspaceBase",
+    "WorkspaceExpired",
     "WorkspaceMerged",
     "event_from",
 ]

@@ -113,6 +113,15 @@ class DiscardWorkspace(Message):
     reason: str = ""
 
 
+class WorkspaceExpired(Message):
+    """Nobody decided in time about what waited in a workspace: it is gone. Sent by the executor to the agent."""
+
+    type_name: ClassVar[str] = "placet.workspace.expired.v1"
+
+    workspace_id: Identifier
+    conversation_id: Identifier
+
+
 class MergeWorkspace(Message):
     """An attempt at a job has won: move its entries into the workspace of its job. Sent by jobs to executors."""
 

@@ -59,7 +59,7 @@ MAY_PUBLISH = {
         "conversations": r"^(progress\..+)$",
         "executions": r"^((default|payments))$",
         "jobs": r"^(workspace\.merged)$",
-        "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$",
+        "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved|workspace\.expired)$",
     },
     "jobs": {
         "conversations": r"^(job\..+)$",

@@ -8,6 +8,7 @@ from typing import Any
 from placet.agent.provider_messages import provider_messages
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import (
+    CallsWithdrawn,
     CommitResult,
     DiscardChanges,
     DiscardWorkspace,
@@ -16,10 +17,11 @@ from placet.contracts.messages import (
     Staged,
     ToolCallFinished,
     ToolCallProposed,
+    WorkspaceExpired,
 )
 from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
 from tests.builders import a_posted_message
-from tests.support.agents import ScriptedModel, an_agent, finished, says
+from tests.support.agents import ScriptedModel, an_agent, finished, refused, says
 from tests.support.openai_rules import openai_fault
 
 PAY = ("pay", '{"amount": 299}')
@@ -127,3 +129,54 @@ async def test_a_person_throws_away_what_is_staged(agent_url: str) -> None:
     assert ("w1", "person:ada") == (discarded.workspace_id, discarded.by)
     told = [str(each["content"]) for each in model.asked[-1].messages if each["role"] == "user"]
     assert (True, "and now?") == ("threw away what you had staged" in told[-2], told[-1])
+
+
+async def test_what_nobody_decided_in_time_is_forgotten(agent_url: str) -> None:
+    """Its calls end as discarded, the model reads why before the next message, and nothing is proposed of it."""
+    model = ScriptedModel([says("", PAY), says("Later."), says("I see.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message())
+        (payment,) = await agent.came(ToolCallProposed)
+        await agent.post(staged(payment, 1, "on_request"))
+        await agent.ended()
+        await agent.post(WorkspaceExpired(**PLACE, workspace_id="another"))
+        await agent.post(WorkspaceExpired(**PLACE, workspace_id="w1"))
+        await agent.came(DiscardWorkspace)
+        await agent.post(ProposeChanges(**PLACE, by="person:ada"))
+        await agent.post(a_posted_message(text="and now?"))
+        await agent.ended(2)
+        ends = [each.data for each in agent.items("tool_call") if "outcome" in each.data]
+        assert [] == agent.dead
+    assert [(payment.call.call_id, "discarded")] == [(each["call_id"], each["outcome"]) for each in ends]
+    assert "Nobody decided in time." in ends[0]["error"]
+    told = [str(each["content"]) for each in model.asked[-1].messages if each["role"] == "user"]
+    assert (True, "and now?") == ("because nobody decided in time" in told[-2], told[-1])
+    assert PROPOSE_SPEC.name not in [each["function"]["name"] for each in model.asked[-1].tools]
+
+
+async def test_a_question_about_what_has_expired_is_withdrawn(agent_url: str) -> None:
+    """The commit has one result, which ends its entries; the model reads that nobody decided in time."""
+    model = ScriptedModel([says("", PAY), says("The plan."), says("I see.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message())
+        (payment,) = await agent.came(ToolCallProposed)
+        await agent.post(staged(payment, 1))
+        _, commit = await agent.came(ToolCallProposed, 2)
+        await agent.post(WorkspaceExpired(**PLACE, workspace_id="w1"))
+        (withdrawn,) = await agent.came(CallsWithdrawn)
+        await agent.post(refused(commit, kind=withdrawn.kind, reason=withdrawn.reason))
+        await agent.ended()
+        ends = [each.data for each in agent.items("tool_call") if "outcome" in each.data]
+    assert [commit.call.call_id] == withdrawn.call_ids
+    assert [(payment.call.call_id, "discarded")] == [(each["call_id"], each["outcome"]) for each in ends]
+    assert "nobody decided in time" in str(model.asked[-1].messages[-1]["content"])
+
+
+async def test_a_workspace_of_no_conversation_expires_in_silence(agent_url: str) -> None:
+    """That of a job about which nobody was asked: no dead letter, and the next message is taken."""
+    model = ScriptedModel([says("Hello.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(WorkspaceExpired(tenant="acme", conversation_id="of-a-job", workspace_id="w1"))
+        await agent.post(a_posted_message())
+        await agent.ended()
+        assert [] == agent.dead

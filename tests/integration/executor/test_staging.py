@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placet.contracts.messages import DiscardWorkspace
+from placet.contracts.messages import DiscardWorkspace, WorkspaceExpired
 from placet.contracts.messages.stage import StagePlan
 from placet.executor.workspace_store import ConversationWorkspace
 from tests.builders import an_event
@@ -265,6 +265,14 @@ async def test_a_workspace_whose_time_is_over_is_discarded(scene: Scene) -> None
     assert "Nothing of the workspace was applied: nobody decided in time." == error
     assert 1 == await scene.house.sweep("expire-workspaces")
     assert ({}, "discarded") == (scene.files(), scene.state())
+    await scene.house.idle()
+    told = (await scene.house.answers.get()).message
+    expected = WorkspaceExpired(
+        tenant=scene.tenant,
+        conversation_id=scene.conversation_id,
+        workspace_id=scene.workspace_id,
+    )
+    assert (expected, 0) == (told, await scene.house.sweep("expire-workspaces"))
 
 
 async def test_an_ended_workspace_is_deleted_in_the_end(scene: Scene) -> None:

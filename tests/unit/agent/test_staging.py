@@ -27,6 +27,7 @@ from placet.contracts.messages import (
     StopTurn,
     ToolCall,
     ToolCallProposed,
+    WorkspaceExpired,
 )
 from placet.domain.catalog import Catalog
 from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
@@ -387,6 +388,33 @@ def test_a_person_throws_away_what_is_staged() -> None:
     assert "person:ada threw away what you had staged" in talk.now.new_facts[0]["text"]
     talk.does("propose_changes", ProposeChanges(**PLACE, by="person:ada"))
     assert [] == talk.commits()
+
+
+def test_what_expires_is_forgotten_and_said() -> None:
+    """Frontends see the end of each entry, the model hears it with the next message, and nobody is asked any more."""
+    talk = Talk()
+    (call,) = talk.staged_calls(1, "on_request")
+    talk.says(text="Later.")
+    talk.does("take_expired", WorkspaceExpired(**PLACE, workspace_id="another"))
+    assert "staged" == talk.last(call)["kind"]
+    talk.does("take_expired", WorkspaceExpired(**PLACE, workspace_id="w1"))
+    assert ("discarded", True) == (talk.last(call)["outcome"], "Nobody decided in time" in talk.last(call)["error"])
+    assert "nobody decided in time" in talk.now.new_facts[0]["text"]
+    assert [[call.call_id]] == [each.call_ids for each in talk.sent if isinstance(each, StagedCallsDropped)]
+    talk.does("propose_changes", ProposeChanges(**PLACE, by="person:ada"))
+    talk.does("take_expired", WorkspaceExpired(**PLACE, workspace_id="w1"))
+    assert ([], 1) == (talk.commits(), len(talk.now.new_facts))
+
+
+def test_what_expires_while_people_decide_withdraws_the_commit() -> None:
+    """Whoever is faster: a commit that is decided already has its end from the executor, and there is one answer."""
+    talk = Talk()
+    (call,) = talk.staged_calls(1)
+    (commit,) = talk.says()
+    talk.does("take_expired", WorkspaceExpired(**PLACE, workspace_id="w1"))
+    (withdrawn,) = [each for each in talk.sent if isinstance(each, CallsWithdrawn)]
+    assert ([commit.call_id], "Nobody decided in time.") == (withdrawn.call_ids, withdrawn.reason)
+    assert "staged" == talk.last(call)["kind"]
 
 
 def test_throwing_away_what_people_decide_withdraws_the_commit_first() -> None:
