@@ -21,7 +21,6 @@ jobs.list(
     state="all",
 )
 jobs.show("Show a job with its tasks, their attempts and votes.")
-jobs.act("cancel", "Cancel a job: its attempts are withdrawn.", "cancellation of {id} is on its way")
 
 #: States in which nothing more comes.
 OVER = frozenset({"done", "failed", "cancelled"})
@@ -29,6 +28,15 @@ OVER = frozenset({"done", "failed", "cancelled"})
 SILENCE_SECONDS = 60.0
 #: Lines of a log per request.
 PAGE = 1_000
+
+
+@jobs.app.command("cancel")
+def cancel(thing: Id, *, json: Json = False) -> None:
+    """Cancel a job: its attempts are withdrawn."""
+    found = call("POST", f"/v1/jobs/{thing}/cancel")
+    if found["state"] in OVER:
+        fail(f"job {thing} has ended already: it is {found['state']}")
+    show_json(found) if json else out.print(f"cancellation of {thing} is on its way")
 
 
 @jobs.app.command("run")

@@ -12,7 +12,7 @@ from typing import Any
 
 from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
-from placet.contracts.ids import derived_id, own_id
+from placet.contracts.ids import derived_id, job_conversation_id
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.domain.division import Unsound, checked, groups_of
 from placet.domain.reliability import Record, votes_needed
@@ -322,7 +322,7 @@ class Course(WorkspaceCourse):
             self.emitted.append(self._request(task, attempt))
 
     def _conversation_of(self, attempt_id: str) -> str:
-        return own_id(self.job.spec.tenant, derived_id("attempt-conversation", attempt_id))
+        return job_conversation_id(self.job.spec.tenant, "attempt-conversation", attempt_id)
 
     def _request(self, task: Task, attempt: Attempt) -> m.AttemptRequested:
         spec = self.job.spec

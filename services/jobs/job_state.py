@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from placet.contracts import messages as m
-from placet.contracts.ids import derived_id, own_id
+from placet.contracts.ids import job_conversation_id
 from placet.jobs.rules import budget
 from placet.jobs.states import (
     ATTEMPT_MACHINE,
@@ -69,7 +69,7 @@ class Job:
     @property
     def conversation_id(self) -> str:
         """The conversation in which people decide about its workspace."""
-        return own_id(self.spec.tenant, derived_id("job-conversation", self.job_id))
+        return job_conversation_id(self.spec.tenant, "job-conversation", self.job_id)
 
     @property
     def places(self) -> int:

@@ -71,7 +71,7 @@ class WorkspaceCourse(JobCourse):
         told = {"state": self.job.state, "reason": self.job.reason}
         if self.job.state is JobState.WITHDRAWING:
             self._leave(self.job.conversation_id)
-            self._note("job", told, f"{self.job.reason} The question about its changes is withdrawn.")
+            self._note("job", told, f"{self.job.reason} What is not decided about its changes is withdrawn.")
             return
         self._throw_away()
         self._note("job", told, self.job.reason)

@@ -6,7 +6,7 @@ key is what readers believe: what came with it is a MessagePosted of a visitor o
 
 from __future__ import annotations
 
-from placet.contracts.ids import own_prefix
+from placet.contracts.ids import is_of_job, own_prefix
 from placet.contracts.messages import Message, MessagePosted
 from placet.contracts.visitors import is_visitor_id
 
@@ -38,6 +38,7 @@ def why_not(message: Message, tenant: str) -> str | None:
             not message.conversation_id.startswith(prefix),
             f"a conversation of {tenant} has an id that begins with {prefix}",
         ),
+        (is_of_job(tenant, message.conversation_id), "a conversation of a job is begun by its job alone"),
         (message.author.kind != "visitor", "a frontend writes for visitors only: nobody proved that a person wrote"),
         (message.held_revision or message.taken_as, held),
         (

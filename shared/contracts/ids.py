@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from uuid import UUID, uuid5
 
@@ -42,6 +43,24 @@ def own_prefix(tenant: str) -> str:
     if len(tenant) > _TENANT_MAX:
         tenant = f"{tenant[:14]}-{hashlib.sha256(tenant.encode()).hexdigest()[:12]}"
     return f"{tenant}_"
+
+
+#: What the chosen part of the id of a job's conversation begins with, before 32 hexadecimal digits.
+_OF_JOB = "job-"
+
+
+def job_conversation_id(tenant: str, *parts: str) -> str:
+    """Return the id of the conversation of a job or an attempt, always the same for the same parts.
+
+    It has a shape of its own, so nobody can open or follow the conversation before the job begins it.
+    """
+    return own_prefix(tenant) + _OF_JOB + UUID(derived_id(*parts)).hex
+
+
+def is_of_job(tenant: str, conversation_id: str) -> bool:
+    """Tell whether a tenant's conversation has an id that only its jobs give."""
+    chosen = conversation_id.removeprefix(own_prefix(tenant))
+    return re.fullmatch(f"{_OF_JOB}[0-9a-f]{{32}}", chosen) is not None
 
 
 def workspace_id(tenant: str, conversation_id: str, number: int = 1) -> str:

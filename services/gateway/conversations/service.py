@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from placet.contracts.errors import Refused
-from placet.contracts.ids import new_id, own_id
+from placet.contracts.ids import is_of_job, new_id, own_id
 from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import store
@@ -93,11 +93,14 @@ async def open_conversation(
     """Open a conversation and return its id, made of the one given or of a new one, and its token, shown this once.
 
     One that is open already stays as it is, and the token that is returned then is worth nothing; so is one that is to
-    be good for no seconds. Raises Refused: 403, 422 (there is no such agent).
+    be good for no seconds. Raises Refused: 403 (or an id that only jobs give), 422 (there is no such agent).
     """
     may_open(caller)
     agent = known_agent(agents, caller.tenant, plan.agent)
     token, place = new_token(), (caller.tenant, own_id(caller.tenant, conversation_id or new_id()))
+    if is_of_job(*place):
+        title = "Ids of this form are those of conversations of jobs: choose another one."
+        raise Refused(title, status=403, kind="conversation-of-job")
     opening = Opening(
         *place,
         agent=plan.agent,

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from placet.contracts.ids import job_conversation_id, own_prefix
 from placet.contracts.messages import HandoverRequested, MessagePosted
 from tests.builders import a_call
 from tests.integration.gateway.test_answers import by_ag_ui, by_ai_sdk, by_openai
@@ -156,3 +157,14 @@ async def test_who_may_not_see_the_job_may_not_read_its_conversations(house: Hou
         own, others = [(await each.get(NATIVE)).status_code for each in (bob, eve)]
     house.query("DELETE FROM read.jobs WHERE job_id = 'job-1'")
     assert ([404] * 7, 200, 404) == (statuses, own, others)
+
+
+async def test_nobody_opens_what_a_job_will_begin(client: httpx.AsyncClient) -> None:
+    """An id that an attempt will get is refused, whole or as chosen, so nobody can follow it before."""
+    reserved = job_conversation_id("acme", "attempt-conversation", "attempt-9")
+    chosen = reserved.removeprefix(own_prefix("acme"))
+    said = [{"id": "m-1", "role": "user", "content": "Hello"}]
+    runs = [{"threadId": each, "runId": "r", "messages": said} for each in (reserved, chosen)]
+    opened = [await client.post("/agui", json=run) for run in runs]
+    followed = await client.get(f"/v1/conversations/{reserved}/feed")
+    assert ([403, 403], 404) == ([each.status_code for each in opened], followed.status_code)

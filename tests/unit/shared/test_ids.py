@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.contracts.ids import ID_MAX, own_id, own_prefix
+from placet.contracts.ids import ID_MAX, is_of_job, job_conversation_id, own_id, own_prefix
 
 tenants = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True)
 chosen_ids = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
@@ -34,3 +34,11 @@ def test_a_whole_id_stays_as_it_is(tenant: str, chosen: str) -> None:
 def test_an_id_can_be_read(tenant: str, chosen: str, whole: str) -> None:
     """People see the tenant and what its client chose."""
     assert whole == own_id(tenant, chosen)
+
+
+@given(tenants, chosen_ids)
+def test_the_conversation_of_a_job_has_an_id_of_its_own_form(tenant: str, job_id: str) -> None:
+    """It fits, it is known by its form, and no prefix changes it."""
+    given_id = job_conversation_id(tenant, "attempt-conversation", job_id)
+    assert (True, given_id) == (is_of_job(tenant, given_id), own_id(tenant, given_id))
+    assert len(given_id) <= ID_MAX
