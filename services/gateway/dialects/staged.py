@@ -28,6 +28,8 @@ def entries_of(staged: Mapping[str, Data], arguments: Any) -> list[Data]:
 def leave_out_schema(card: Mapping[str, Any]) -> Data:
     """Return the property by which an answer may leave entries of a commit out; none where the card is of none."""
     entries = [each["call_id"] for each in card.get("staged") or ()]
-    words = "Goes with a yes: the staged calls that do not run. What touches the same as one of them goes along."
+    described = {
+        "description": "Goes with a yes: the staged calls that do not run, and with them what touches the same."
+    }
     items = {"type": "string", "enum": entries}
-    return {"leave_out": {"type": "array", "items": items, "description": words}} if entries else {}
+    return {"leave_out": {"type": "array", "items": items, **described}} if entries else {}
