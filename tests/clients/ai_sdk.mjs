@@ -60,10 +60,14 @@ const commands = {
   edit: ({ text, messageId }) => chat.sendMessage({ text, messageId }),
   regenerate: () => within(chat.regenerate()),
   resume: () => within(chat.resumeStream()),
-  async answer({ approved, reason }) {
+  // As the guide has it: what is left out of a commit goes with the request that the SDK then sends by itself.
+  async answer({ approved, reason, leave_out }) {
     const parts = chat.messages.flatMap(({ parts }) => parts.filter((part) => part.state === "approval-requested"));
     const end = finished();
-    for (const part of parts) await chat.addToolApprovalResponse({ id: part.approval.id, approved, reason });
+    for (const { approval: { id } } of parts) {
+      const options = leave_out && { body: { leave_out: { [id]: leave_out } } };
+      await chat.addToolApprovalResponse({ id, approved, reason, options });
+    }
     await within(end);
   },
   async reload() {

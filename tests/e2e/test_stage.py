@@ -19,15 +19,18 @@ import httpx
 import psycopg
 import pytest
 import yaml
+from openai import AsyncOpenAI
 from playwright.async_api import Browser, expect
 
 from placet.contracts.canonical import canonical_text, tree_digest
+from placet.contracts.ids import new_id
 from placet.gateway.web.render import set_up_was_run
 from tests.conftest import migrate
 from tests.e2e.test_embedded import Embedded
 from tests.e2e.test_receipts import PARTS, receipt_of, verified
 from tests.support.http import http_client
 from tests.support.model_script import Answer, Call, Rule, Script, scripted_model
+from tests.support.node_client import node_client
 from tests.support.orphans import end_with_parent
 from tests.support.people import Caller, Visitor, a_visitor, is_card
 from tests.support.ports import free_port
@@ -116,6 +119,10 @@ class Footing(Protocol):
         """Return a chat product's backend."""
         ...
 
+    def approver(self) -> Caller:
+        """Return a person who chats, and may decide there."""
+        ...
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what its database says."""
         ...
@@ -188,6 +195,10 @@ class OnRabbitMQ:
         """Return a chat product's backend."""
         return Caller(self.system.url, self.system.key("chat", person="shop-frontend"))
 
+    def approver(self) -> Caller:
+        """Return a person who chats, and may decide there."""
+        return Caller(self.system.url, self.system.key("chat", "decide", person="grace"))
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what its database says."""
         with psycopg.connect(self.system.database_url) as connection:
@@ -218,7 +229,7 @@ class InOneProcess:
         """Return the administrator."""
         return self.embedded.caller()
 
-    frontend = operator
+    frontend = approver = operator
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what its database says."""
@@ -438,6 +449,51 @@ async def test_what_expires_is_told_and_asked_about_no_more(footing: Footing, pl
     assert 409 == (await later.request("POST", f"{later.path}/workspace/propose")).status_code
     await later.say("book it later")
     assert "It waits for your word." == await later.see_answer()
+
+
+@pytest.mark.parametrize("major", ["6", "7"])
+async def test_one_entry_is_left_out_with_the_ai_sdk(footing: Footing, place: Place, major: str) -> None:
+    """The SDK's own client names it in the body of the request that answers; nothing else runs or is lost."""
+    caller, chat_id = footing.approver(), new_id()
+    async with node_client("ai_sdk.mjs", major, caller.url, caller.token, chat_id) as page:
+        asked = await page.do("send", text="plan the week")
+        assert asked["error"] is None
+        parts = [part for part in asked["messages"][-1]["parts"] if part.get("state") == "approval-requested"]
+        staged = parts[0]["approval"]["descriptor"]["staged"]
+        done = await page.do("answer", approved=True, leave_out=[staged[1]["call_id"]])
+    texts = [part["text"] for part in done["messages"][-1]["parts"] if part["type"] == "text"]
+    assert ("ready", None, "Some of it was left out.") == (done["status"], done["error"], texts[-1])
+    conversation = (await caller.get(f"/v1/conversations/{chat_id}"))["id"]
+    assert (["monday.txt"], ["blue"]) == (list(place.written()), place.booked(conversation))
+
+
+async def test_one_entry_is_left_out_with_ag_ui(footing: Footing, place: Place) -> None:
+    """The interrupt's own schema names the entries, and the answer's payload those that do not run."""
+    caller, thread = footing.approver(), new_id()
+    async with node_client("ag_ui.mjs", caller.url, caller.token, thread) as page:
+        asked = await page.do("say", text="plan the week")
+        (interrupt,) = asked["interrupts"]
+        entries = interrupt["responseSchema"]["properties"]["leave_out"]["items"]["enum"]
+        done = await page.do("answer", payload={"approved": True, "leave_out": [entries[1]]})
+    assert (None, "RUN_FINISHED", []) == (done["error"], done["events"][-1]["type"], done["noted"])
+    conversation = (await caller.get(f"/v1/conversations/{thread}"))["id"]
+    assert (["monday.txt"], ["blue"]) == (list(place.written()), place.booked(conversation))
+
+
+async def test_one_entry_is_left_out_with_openai(footing: Footing, place: Place) -> None:
+    """The request's metadata names it, beside the answer that approves."""
+    caller = footing.approver()
+    async with AsyncOpenAI(base_url=f"{caller.url}/v1", api_key=caller.token) as client:
+        asked = await client.responses.create(model="default", input="plan the week")
+        (request,) = [item for item in asked.output if item.type == "mcp_approval_request"]
+        entries = json.loads(request.arguments)["entries"]
+        done = await client.responses.create(
+            model="default",
+            previous_response_id=asked.id,
+            input=[{"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}],
+            metadata={"placet_leave_out": entries[1]},
+        )
+    assert ("Some of it was left out.", ["monday.txt"]) == (done.output_text, list(place.written()))
 
 
 async def test_what_changed_underneath_is_a_conflict(footing: Footing, place: Place) -> None:

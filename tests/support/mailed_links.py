@@ -60,6 +60,8 @@ class Page(HTMLParser):
         self.fields: dict[str, str] = {}
         #: Radio buttons: name -> values.
         self.choices: dict[str, list[str]] = {}
+        #: Boxes to check: name -> value -> whether it is checked.
+        self.boxes: dict[str, dict[str, bool]] = {}
         self.scripts = 0
         self.feed(text)
 
@@ -72,11 +74,13 @@ class Page(HTMLParser):
             self.choices.setdefault(name, []).append(value)
             if "checked" in values:
                 self.fields[name] = value
+        elif tag == "input" and values.get("type") == "checkbox":
+            self.boxes.setdefault(name, {})[value] = "checked" in values
         elif tag in {"input", "textarea"} and name:
             self.fields[name] = value
 
 
-async def choose(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Response:
+async def choose(client: httpx.AsyncClient, path: str, **fields: str | list[str]) -> httpx.Response:
     """Open a link, fill the form in and send it, as a browser does that was told to tell no referrer."""
     page = Page((await client.get(path)).text)
     headers = {"origin": "null", "sec-fetch-site": "same-origin"}

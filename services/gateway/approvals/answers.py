@@ -7,13 +7,13 @@ by itself, as everywhere else: not by a request that approves another call as we
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalRule
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.decisions import Ask, Decisions
+from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.store import shows_approval
 from placet.gateway.identity.auth import Caller
@@ -32,6 +32,8 @@ class Answer:
     digest: str
     approved: bool
     reason: str
+    #: Of a commit that is approved: the entries to leave out.
+    leave_out: tuple[str, ...] = ()
 
 
 def refuse_risky(approval: Row) -> None:
@@ -65,8 +67,21 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
     if answer.approved and several:
         refuse_risky(approval)
-    verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
-    return await decisions.decide(caller, answer.approval_id, Ask(verb, answer.digest, answer.reason))
+    ask = Ask("approve" if answer.approved else "deny", answer.digest, answer.reason)
+    if answer.leave_out:
+        ask = replace(ask, verb="edit", arguments=await _left(decisions, approval, answer))
+    return await decisions.decide(caller, answer.approval_id, ask)
+
+
+async def _left(decisions: Decisions, approval: Row, answer: Answer) -> str:
+    """Return the arguments of what an answer leaves; none about a card that is over or has changed, which is refused.
+
+    Clients repeat their answers: entries that are left out already are none of the commit any more.
+    """
+    if approval["state"] != "pending" or approval["digest"] != answer.digest:
+        return ""
+    arguments, _ = await arguments_without(decisions.units.database, approval, answer.leave_out)
+    return arguments
 
 
 async def _shown(decisions: Decisions, topic: Topic, approval_id: str) -> bool:

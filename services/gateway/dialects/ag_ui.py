@@ -16,6 +16,7 @@ from placet.gateway.conversations.items import SUCCESSES
 from placet.gateway.dialects import changes
 from placet.gateway.dialects.changes import Call, Change, Data, shown_card
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
+from placet.gateway.dialects.staged import leave_out_schema
 
 Event = dict[str, Any]
 Message = dict[str, Any]
@@ -357,7 +358,7 @@ def interrupt_of(call: Call, problem: Data | None = None) -> Event:
         "reason": "tool_call",
         "message": card.get("summary", ""),
         "toolCallId": call.call_id,
-        "responseSchema": ANSWER_SCHEMA,
+        "responseSchema": {**ANSWER_SCHEMA, "properties": {**ANSWER_SCHEMA["properties"], **leave_out_schema(card)}},
         "metadata": {OURS: told},
         **({"expiresAt": card["expires_at"]} if card.get("expires_at") else {}),
     }

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, field_validator
 
 from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.approvals import REASON_MAX
@@ -28,7 +28,7 @@ from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ag_ui import AgUiState, Goal
 from placet.gateway.dialects.conversation_state import replay
-from placet.gateway.dialects.posted import MESSAGE_ID, checked_answers, checked_text, invalid_request
+from placet.gateway.dialects.posted import MESSAGE_ID, LeaveOut, checked_answers, checked_text, invalid_request
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
@@ -61,6 +61,15 @@ class InterruptAnswer(BaseModel):
 
     approved: StrictBool | None = None
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
+    leave_out: LeaveOut = Field(default=(), description="Of a commit that is approved: entries that do not run.")
+
+    @field_validator("leave_out")
+    @classmethod
+    def goes_with_a_yes(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        """Refuse entries to leave out of what is not approved."""
+        if value and not info.data.get("approved"):
+            raise ValueError("'leave_out' goes with 'approved': true")
+        return value
 
 
 class ResumeEntry(BaseModel):
@@ -154,7 +163,7 @@ def _resumed(entry: ResumeEntry) -> Resumed:
         no = Answer(approval_id, digest, approved=False, reason=ABANDONED)
         return Resumed(entry.interruptId, approval_id, no, abandoned=True)
     said = entry.payload or InterruptAnswer()
-    answer = None if said.approved is None else Answer(approval_id, digest, said.approved, said.reason)
+    answer = None if said.approved is None else Answer(approval_id, digest, said.approved, said.reason, said.leave_out)
     return Resumed(entry.interruptId, approval_id, answer)
 
 

@@ -28,7 +28,9 @@ from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Versio
 from placet.gateway.dialects.ai_sdk_history import history
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.posted import (
+    ANSWERS_MAX,
     MESSAGE_ID,
+    LeaveOut,
     checked_answers,
     checked_text,
     invalid_request,
@@ -139,6 +141,10 @@ class ChatIn(BaseModel):
     messageId: str | None = None  # noqa: N815 - the wire's name
     agent: Identifier = Field(default="default", description="For a chat that begins: which agent answers.")
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
+    leave_out: Annotated[dict[Identifier, LeaveOut], Field(max_length=ANSWERS_MAX)] = Field(
+        default_factory=dict,
+        description="By the id of an approval that this request gives: the entries of its commit that do not run.",
+    )
 
     @property
     def newest(self) -> UiMessage:
@@ -152,6 +158,16 @@ class ChatIn(BaseModel):
         if found is None or found.role == "system":
             raise invalid_request("must end with a message of the user or the assistant", "#/messages")
         return found
+
+    def answers(self) -> list[Answer]:
+        """Return how the newest message answers requests; raise Refused (400) for too many.
+
+        Also where entries are left out of what it does not approve: their sender would believe that they do not run.
+        """
+        found = self.newest.answers() if self.newest.role == "assistant" else []
+        if self.leave_out.keys() - {answer.approval_id for answer in found if answer.approved}:
+            raise invalid_request("must name approvals that this request gives", "#/leave_out")
+        return [replace(answer, leave_out=self.leave_out.get(answer.approval_id, ())) for answer in found]
 
     def written(self) -> Writing:
         """Return the user's message; raise Refused where it has no text, or too much."""
@@ -176,12 +192,12 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
 
     The stream ends where the answer is over or waits for people. A chat that is not known begins.
     """
-    conversation_id = own_id(caller.tenant, body.id)
+    conversation_id, answers = own_id(caller.tenant, body.id), body.answers()
     deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
     if body.newest.role == "user":
         return await _write(deps, caller, body, version)
     snapshot = await streams.read(deps, caller, conversation_id)
-    decided, refused = await streams.decide(deps, caller, conversation_id, body.newest.answers())
+    decided, refused = await streams.decide(deps, caller, conversation_id, answers)
     goal = Goal(version, body.newest.id, newest=snapshot.newest, seen=body.newest.seen())
     state, chunks = replay(begin(replace(goal, decided=decided, refused=refused)), snapshot.items)
     if not state.is_known:

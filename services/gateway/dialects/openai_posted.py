@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.conversations import TEXT_MAX
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.dialects.openai import SERVER_LABEL, conversation_of, parse_request_id
-from placet.gateway.dialects.posted import checked_answers, checked_text, kept_reason
+from placet.gateway.dialects.posted import LeaveOut, checked_answers, checked_text, kept_reason
 from placet.gateway.texts import Text
 
 #: Messages or items of a posted history.
@@ -28,6 +29,9 @@ ITEMS_MAX = 2_000
 _TEXTS = frozenset({"text", "input_text"})
 #: Written by whoever set a client up; neither the user's words nor ours.
 _SETUP = frozenset({"system", "developer"})
+#: Where a request says which entries of a commit do not run; one without them approves all of it.
+_LEAVE_OUT = "placet_leave_out"
+_ENTRIES: TypeAdapter[tuple[str, ...]] = TypeAdapter(LeaveOut)
 #: As messages carry it.
 _LANGUAGE = re.compile(r"[a-z]{2}")
 #: What frontends send in place of a conversation's id while they have none: it would be one for everybody.
@@ -46,7 +50,9 @@ class _Posted(BaseModel):
     tools: Annotated[list[Any], Field(max_length=512)] | None = None
     tool_choice: Any = None
     metadata: _Metadata | None = Field(
-        default=None, description="`conversation_id` names the conversation; `language` that of one that begins."
+        default=None,
+        description="`conversation_id` names the conversation; `language` that of one that begins; "
+        "`placet_leave_out`, in Responses, the entries of the approved commit that do not run, with commas between.",
     )
 
     @property
@@ -54,6 +60,17 @@ class _Posted(BaseModel):
         """The language of a conversation that begins; English where none, or no known form of one, is named."""
         language = (self.metadata or {}).get("language")
         return language if isinstance(language, str) and _LANGUAGE.fullmatch(language) else "en"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The entries of a commit that do not run; raise Refused (400) for what names none."""
+        given = (self.metadata or {}).get(_LEAVE_OUT)
+        if given is None:
+            return ()
+        try:
+            return _ENTRIES.validate_python([each.strip() for each in given.split(",")])
+        except (AttributeError, ValidationError):
+            raise invalid(f"metadata.{_LEAVE_OUT}", "must name entries, with commas between") from None
 
     @property
     def ignored(self) -> dict[str, str]:
@@ -87,6 +104,8 @@ class ChatCompletionIn(_Posted):
             raise unsupported("response_format", "The agent answers with text.")
         if self.modalities and self.modalities != ["text"]:
             raise unsupported("modalities", "The agent answers with text.")
+        if _LEAVE_OUT in (self.metadata or {}):
+            raise unsupported(f"metadata.{_LEAVE_OUT}", "It goes with an answer to an approval request, in Responses.")
 
     @property
     def counts(self) -> bool:
@@ -192,7 +211,10 @@ class ResponseIn(_Posted):
         newest = [] if isinstance(self.input, str) else self._newest
         found = [_answer_of(item) for item in newest if _is_answer(item)]
         checked_answers(found, partial(invalid, "input"))
-        return found
+        left_out = self.left_out
+        if left_out and [answer.approved for answer in found] != [True]:
+            raise invalid(f"metadata.{_LEAVE_OUT}", "goes with one answer, which approves")
+        return [replace(answer, leave_out=left_out) for answer in found]
 
     @property
     def _newest(self) -> list[Mapping[str, Any]]:
@@ -245,6 +267,8 @@ def _answer_of(item: Mapping[str, Any]) -> Answer:
     named = parse_request_id(request) if isinstance(request, str) else None
     if named is None or not isinstance(approve, bool) or not isinstance(reason, str | None):
         raise invalid("input", "has an mcp_approval_response without a request's id, or a yes or no")
+    if "leave_out" in item:
+        raise invalid("input", f"has an mcp_approval_response with `leave_out`, which is `metadata.{_LEAVE_OUT}`")
     return Answer(*named, approve, kept_reason(reason or ""))
 
 

@@ -23,3 +23,13 @@ def entries_of(staged: Mapping[str, Data], arguments: Any) -> list[Data]:
     """Return what a commit would do, entry by entry; its arguments are ids, which say nothing to people."""
     named = arguments.get("entries") if isinstance(arguments, Mapping) else None
     return [staged[each] for each in named or () if each in staged]
+
+
+def leave_out_schema(card: Mapping[str, Any]) -> Data:
+    """Return the property by which an answer may leave entries of a commit out; none where the card is of none."""
+    entries = [each["call_id"] for each in card.get("staged") or ()]
+    described = {
+        "description": "Goes with a yes: the staged calls that do not run, and with them what touches the same."
+    }
+    items = {"type": "string", "enum": entries}
+    return {"leave_out": {"type": "array", "items": items, **described}} if entries else {}

@@ -27,6 +27,7 @@ from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.directory import Directory
 from placet.domain.grants import offered_again
 from placet.gateway.approvals.decisions import Ask, Decisions
+from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.identity.auth import Caller
 from placet.gateway.slack import edit_form, modals
 from placet.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
@@ -36,7 +37,7 @@ from placet.gateway.slack.replies import Replies
 from placet.gateway.slack.store import forget_old, is_new
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
-from placet.gateway.workspaces.plans import leaving_out, plans_of
+from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.database import Database
 from placet.surfaces import slack as names
 from placet.surfaces.plan import Plan, is_commit
@@ -177,13 +178,14 @@ class SlackDoor:
 
     async def _left_out(self, submission: Submission, caller: Caller, row: Row, acting: Acting) -> None:
         """Decide a commit without what was checked; where more goes along, say what before anything is decided."""
-        plan, asked = await self._plan(row), submission.chosen(edit_form.LEAVE_PREFIX)
+        asked = submission.chosen(edit_form.LEAVE_PREFIX)
         if not asked:
             await self._decide_by_modal(submission, caller, _ask("approve", submission), acting)
             return
-        arguments, gone = leaving_out(plan, plan.workspace_id, asked)
+        arguments, gone = await arguments_without(self.database, row, asked)
         if gone != asked:
-            more = ", ".join(str(each.position) for each in plan.entries if each.call_id in gone - asked)
+            entries = (await self._plan(row)).entries
+            more = ", ".join(str(each.position) for each in entries if each.call_id in gone - asked)
             words = text(acting.locale, "These touch the same: check {entries} too, or none of them.", entries=more)
             await acting.ack(response_action="errors", errors={f"{edit_form.LEAVE_PREFIX}0": words})
             return

@@ -28,7 +28,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.web.decision_form import wish_of
 from placet.gateway.web.editing import edit_form
 from placet.gateway.web.inbox import Told, back_of, led_back
-from placet.gateway.web.plans import MoreIsLeftOut, without_left_out
+from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import waiting_of
@@ -68,7 +68,7 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
     row = await deps.decisions.find(caller, approval_id)
     try:
         wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
-        ask = await without_left_out(deps, row, form, wish.ask())
+        ask = await without_left_out(deps, row, left_in(form), wish.ask())
         decided = await deps.decisions.decide(caller, approval_id, ask)
     except MoreIsLeftOut as more:
         aside = Aside(fault=more.said(caller.language), typed=form, left=more.entries)
@@ -79,7 +79,9 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
         if refusal.status not in _TOLD_HERE:
             raise
         now = await deps.decisions.find(caller, approval_id)
-        return await _page(deps, caller, now, Aside(fault=_said(refusal, caller.language), typed=form), refusal.status)
+        # What was marked stays so: sent again, the form must not approve more than before.
+        aside = Aside(fault=_said(refusal, caller.language), typed=form, left=left_in(form))
+        return await _page(deps, caller, now, aside, refusal.status)
     back = back_of(field(form, "back") or f"/inbox/{approval_id}")
     if back != f"/inbox/{approval_id}":
         return led_back(back, **{"done" if decided else "sent": approval_id})

@@ -25,7 +25,7 @@ from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.web.decision_form import wish_of
 from placet.gateway.web.editing import edit_form
-from placet.gateway.web.plans import MoreIsLeftOut, without_left_out
+from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import Posted, SignedIn, form_model, render
 from placet.gateway.web.shown import shown_calls, tools_of
 from placet.gateway.web.waiting import waiting_of
@@ -98,15 +98,15 @@ async def decide(
     """Decide, and show the card as it is then; what went wrong stands on the card."""
     vote = form_model(form, CardVoteIn)
     ask = Ask(vote.decision, vote.digest, vote.reason, vote.revision)
-    row = await deps.decisions.find(caller, approval_id)
+    row, left = await deps.decisions.find(caller, approval_id), left_in(form)
     try:
-        ask = await without_left_out(deps, row, form, ask)
+        ask = await without_left_out(deps, row, left, ask)
     except MoreIsLeftOut as more:
         return await _card(deps, caller, row, place, more.said(caller.language), left=more.entries)
     except Refused as refusal:
-        return await _card(deps, caller, row, place, in_words(refusal, caller.language))
+        return await _card(deps, caller, row, place, in_words(refusal, caller.language), left=left)
     notice = await made(deps, caller, approval_id, ask)
-    return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice)
+    return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice, left=left)
 
 
 @router.post("/{approval_id}/edits")

@@ -35,6 +35,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approval
 from placet.gateway.texts import Text
+from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import FIELDS_MAX, form_model, render
 from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
@@ -113,6 +114,8 @@ class _Opened:
     shown: Shown | None = None
     #: Of a commit: its entries.
     plan: Plan | None = None
+    #: Entries of it that its person has marked to be left out.
+    left: frozenset[str] = frozenset()
 
     @property
     def again(self) -> GrantWish | None:
@@ -157,7 +160,8 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
     if opened.link is None:
         return _end(deps, opened, _STATUSES[opened.standing][1])
     # Nothing is parsed for somebody who has no link of ours.
-    vote = form_model(await request.form(max_files=0, max_fields=FIELDS_MAX), Vote)
+    form = await request.form(max_files=0, max_fields=FIELDS_MAX)
+    vote, opened = form_model(form, Vote), replace(opened, left=left_in(form))
     if opened.use is not None and opened.use.verb == vote.verb:
         return _see(token)
     if opened.standing is not Standing.OPEN and not (opened.standing is Standing.VOTED and vote.again):
@@ -178,9 +182,13 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
     grant = opened.again if vote.decision == AGAIN else None
     ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision), grant=grant)
     try:
+        ask = await without_left_out(deps, approval, opened.left, ask)
         decided = await deps.decisions.decide(caller, approval["approval_id"], ask, link=link.token_hash)
+    except MoreIsLeftOut as more:
+        return _card(deps, replace(opened, left=more.entries), more.said(_language(deps, link)), 409, vote)
     except Refused as refusal:
-        now = await _open(request, deps, opened.token)
+        # What was marked stays so: sent again, the form must not approve more than before.
+        now = replace(await _open(request, deps, opened.token), left=opened.left)
         if now.use is not None and now.use.verb == verb:
             return _see(opened.token)
         if now.standing in {Standing.OPEN, Standing.VOTED}:
@@ -200,7 +208,7 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
             link = await find_link(connection, hashed)
             if link is not None:
                 approval = await load_approval(connection, link.tenant, link.approval_id)
-                use = await find_use(connection, hashed)
+                use = _as_vote(await find_use(connection, hashed))
             if approval is not None and approval["state"] == "pending":
                 votes = await count_votes(connection, approval["tenant"], [approval], deps.directory())
                 counted = votes[approval["approval_id"]]
@@ -217,10 +225,14 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
     return _Opened(token, found, link, approval, use, counted, shown, plan)
 
 
+def _as_vote(use: Use | None) -> Use | None:
+    return None if use is None else replace(use, verb=_VERBS.get(use.verb, use.verb))
+
+
 def _vote_of(link: Link | None, counted: Counted | None) -> Use | None:
     rows = counted.votes if link is not None and counted is not None else ()
     theirs = [row for row in rows if link is not None and row["person"] == link.person]
-    return next((Use(_VERBS.get(str(row["verb"]), str(row["verb"])), row["decided_at"]) for row in theirs), None)
+    return next((_as_vote(Use(str(row["verb"]), row["decided_at"])) for row in theirs), None)
 
 
 def _lacks_code(vote: Vote, opened: _Opened, deps: Deps) -> str:
@@ -258,6 +270,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
         rule=rule,
         shown=opened.shown,
         plan=opened.plan,
+        left=opened.left,
         needed=needed(rule, _language(deps, link), called),
         code=code_of(approval),
         code_length=CODE_LENGTH,

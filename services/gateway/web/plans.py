@@ -44,12 +44,16 @@ class MoreIsLeftOut(Exception):
         return text(language, words, count=self.more)
 
 
-async def without_left_out(deps: Deps, row: Row, form: FormData, ask: Ask) -> Ask:
-    """Return an approval of a commit as the form means it: an edit, where entries are left out.
+def left_in(form: FormData) -> frozenset[str]:
+    """Return the entries that a form leaves out."""
+    return frozenset(str(each) for each in form.getlist("leave"))
+
+
+async def without_left_out(deps: Deps, row: Row, left: frozenset[str], ask: Ask) -> Ask:
+    """Return an approval of a commit as its form means it: an edit, where entries are left out.
 
     Raise MoreIsLeftOut where that takes others with it, and Refused where nothing would be left.
     """
-    left = frozenset(str(each) for each in form.getlist("leave"))
     if not left or ask.verb != "approve" or not is_commit(row["tool"]):
         return ask
     arguments, gone = await arguments_without(deps.runtime.database, row, left)

@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from placet.contracts.canonical import canonical_text
 from tests.builders import a_call
-from tests.support.gateway import House, a_conversation, an_approval_row, insert
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, turn
+from tests.support.staged_scene import CONVERSATION, a_busy_turn, commit_arguments, propose, stage
 
 #: An approval's row, and whether it is approved.
 Said = tuple[dict[str, Any], bool]
@@ -114,3 +116,104 @@ async def test_more_than_fifty_answers_are_refused_before_any_counts(house: Hous
         rows = [waits(house, conversation) for _ in range(51)]
         status = await answer(client, post, conversation, *((row, False) for row in rows))
     assert (400, set()) == (status, decided(house))
+
+
+def leaving(post: Post, conversation: str, said: Said, *entries: str) -> tuple[str, dict[str, Any]]:
+    """Return path and body of an answer that leaves entries of a commit out, as each client says that."""
+    path, body = post(conversation, [said])
+    if post is by_ag_ui:
+        body["resume"][0]["payload"]["leave_out"] = entries
+    elif post is by_ai_sdk:
+        body["leave_out"] = {said[0]["approval_id"]: entries}
+    else:
+        body["metadata"] = {"placet_leave_out": ", ".join(entries)}
+    return path, body
+
+
+async def told(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, str]:
+    """Post a body; return the status and what is told up to the end of the stream, or its first words."""
+    async with client.stream("POST", path, json=body) as response:
+        async for chunk in response.aiter_text():
+            if response.status_code != 200 or "data:" in chunk:
+                return response.status_code, chunk
+        return response.status_code, ""
+
+
+@DIALECTS
+async def test_entries_of_a_commit_are_left_out(house: House, post: Post) -> None:
+    """One edit without them, and without what touches the same: the very arguments that every other surface makes."""
+    calls = stage(house, a_busy_turn(1))
+    row = propose(house, calls)
+    await house.append(CONVERSATION, turn("started"))
+    async with house.client(house.key("chat", "decide")) as client:
+        status, _ = await told(client, *leaving(post, CONVERSATION, (row, True), calls[1], calls[-1]))
+    kept = [calls[0], *calls[3:-1]]
+    assert (200, [("edit", row["digest"], canonical_text(commit_arguments(kept)))]) == (
+        status,
+        [(claims.verb, claims.digest, claims.arguments) for claims in house.approvers.claims],
+    )
+
+
+@DIALECTS
+async def test_what_cannot_be_left_out_decides_nothing(house: House, post: Post) -> None:
+    """An unknown entry, all of them, no id at all, and entries of what is denied."""
+    calls = stage(house, a_busy_turn(0))
+    row = propose(house, calls)
+    await house.append(CONVERSATION, turn("started"))
+    async with house.client(house.key("chat", "decide")) as client:
+        for yes, entries in ((True, ["nothing"]), (True, calls), (True, ["no id"]), (False, calls[:1])):
+            await told(client, *leaving(post, CONVERSATION, (row, yes), *entries))
+    assert [] == house.approvers.claims
+
+
+@DIALECTS
+async def test_entries_are_left_out_of_a_commit_alone(house: House, post: Post) -> None:
+    """A call of another kind has no entries, so that it is not approved either."""
+    async with house.client(house.key("chat", "decide")) as client:
+        conversation, _ = await a_conversation(client)
+        await told(client, *leaving(post, conversation, (waits(house, conversation), True), "call-1"))
+    assert [] == house.approvers.claims
+
+
+@DIALECTS
+async def test_an_answer_that_left_entries_out_may_be_repeated(house: House, post: Post) -> None:
+    """Clients tell their history again: an answer about the card before the edit approves nothing of the new one."""
+    calls = stage(house, a_busy_turn(1))
+    row = propose(house, calls)
+    await house.append(CONVERSATION, turn("started"))
+    edited = canonical_text(commit_arguments(calls[1:]))
+    house.query("UPDATE read.approvals SET arguments = %s, digest = %s", edited, "0" * 64)
+    async with house.client(house.key("chat", "decide")) as client:
+        await told(client, *leaving(post, CONVERSATION, (row, True), calls[0]))
+    assert [("edit", row["digest"], "")] == [
+        (claims.verb, claims.digest, claims.arguments) for claims in house.approvers.claims
+    ]
+
+
+async def test_entries_are_left_out_where_each_client_may_say_so(house: House) -> None:
+    """Said elsewhere, or of nothing that is approved, it is a 400 and nothing is decided: it would not be heeded."""
+    calls = stage(house, a_busy_turn(1))
+    row = propose(house, calls)
+    await house.append(CONVERSATION, turn("started"))
+    path, openai = by_openai(CONVERSATION, [(row, True)])
+    openai["input"][0]["leave_out"] = calls[:1]
+    _, ai_sdk = by_ai_sdk(CONVERSATION, [(row, True)])
+    said = {"role": "user", "content": "yes"}
+    metadata = {"placet_leave_out": calls[0]}
+    bodies = [
+        (path, openai),
+        (path, {"conversation": CONVERSATION, "input": "yes", "metadata": metadata}),
+        ("/v1/chat/completions", {"model": "default", "messages": [said], "metadata": metadata}),
+        ("/api/chat", ai_sdk | {"leave_out": {"another": calls[:1]}}),
+        ("/agui", by_ag_ui(CONVERSATION, [])[1] | {"resume": [an_interrupt(row, {"leave_out": calls[:1]})]}),
+    ]
+    async with house.client(house.key("chat", "decide")) as client:
+        answers = [await client.post(*at, json=body) for *at, body in bodies]
+    assert [400, 400, 400, 400] == [answer.status_code for answer in answers[:4]]
+    assert answers[4].status_code in {400, 422}
+    assert [] == house.approvers.claims
+
+
+def an_interrupt(row: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer to an interrupt of AG-UI."""
+    return {"interruptId": f"{row['approval_id']}.{row['digest']}", "status": "resolved", "payload": payload}

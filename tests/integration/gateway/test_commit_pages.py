@@ -125,12 +125,13 @@ async def test_without_scripts_what_goes_along_is_said_before_anything_is_decide
 
 
 async def test_nothing_left_is_no_approval(house: House, page: Page) -> None:
-    """Who leaves everything out is told to deny."""
+    """Who leaves everything out is told to deny; what they marked stays so."""
     row = propose(house, stage(house, [a_staged_call("refund", "Refund 12 EUR", {"amount": 12})]))
     await page.goto(f"{house.gateways[0].url}/inbox/{row['approval_id']}")
     await page.locator("input[name=leave]").check()
     await page.get_by_role("button", name="Approve", exact=True).click()
     await expect(page.get_by_role("alert")).to_contain_text("Nothing would be left.")
+    await expect(page.locator("input[name=leave]")).to_be_checked()
     assert [] == house.approvers.claims
 
 

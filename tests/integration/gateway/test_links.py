@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from placet.contracts.canonical import canonical_text
 from placet.domain.directory import Person
 from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX
 from placet.surfaces.texts import moment
 from tests.support.gateway import Everybody, House, insert, open_house
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
-from tests.support.staged_scene import a_busy_turn, propose, stage
+from tests.support.staged_scene import a_busy_turn, commit_arguments, propose, stage
 
 
 @pytest.fixture
@@ -379,7 +380,7 @@ async def test_the_page_speaks_its_person_s_language(house: House, everybody: Ev
 
 
 async def test_a_link_shows_a_commit_entry_by_entry(house: House) -> None:
-    """Not its ids; what takes scripts or a session is done after signing in."""
+    """Not its ids; diffs, which take a session, are seen after signing in."""
     row = propose(house, stage(house, a_busy_turn(1)))
     async with house.client() as browser:
         page = (await browser.get(f"/l/{a_link(house.url, row)}")).text
@@ -389,3 +390,55 @@ async def test_a_link_shows_a_commit_entry_by_entry(house: House) -> None:
         "tree_digest" in page,
         "<script" in page,
     )
+
+
+async def test_a_link_leaves_entries_of_a_commit_out(house: House) -> None:
+    """One edit without what is marked, by the link's person; the same form twice is harmless."""
+    calls = stage(house, a_busy_turn(1))
+    path = f"/l/{a_link(house.url, propose(house, calls))}"
+    async with house.client() as browser:
+        boxes = Page((await browser.get(path)).text).boxes
+        sent = await choose(browser, path, decision="approve", leave=[calls[0], calls[-1]])
+        again = await choose(browser, path, decision="approve", leave=[calls[0], calls[-1]])
+    assert {"leave": dict.fromkeys(calls, False)} == boxes
+    assert ([303, True], [("person:ada", "edit", "link")]) == (
+        [sent.status_code, again.status_code in {303, 409}],
+        decided(house),
+    )
+    assert [canonical_text(commit_arguments(calls[1:-1]))] == [claims.arguments for claims in house.approvers.claims]
+
+
+async def test_a_link_says_what_goes_along_before_anything_is_decided(house: House) -> None:
+    """An entry takes along what touches the same: the page marks that too, says so, and decides when sent again."""
+    calls = stage(house, a_busy_turn(0))
+    path = f"/l/{a_link(house.url, propose(house, calls))}"
+    async with house.client() as browser:
+        told = await choose(browser, path, decision="approve", leave=calls[0])
+        marked = [name for name, checked in Page(told.text).boxes["leave"].items() if checked]
+        assert (409, calls[:2], []) == (told.status_code, marked, decided(house))
+        sent = await choose(browser, path, decision="approve", leave=marked)
+    assert 303 == sent.status_code
+    assert [canonical_text(commit_arguments(calls[2:]))] == [claims.arguments for claims in house.approvers.claims]
+
+
+async def test_a_link_s_page_keeps_what_was_marked(house: House) -> None:
+    """After a wrong code, and after a refusal, the same boxes are checked: nobody approves more by sending it again."""
+    calls = stage(house, a_busy_turn(1))
+    path = f"/l/{a_link(house.url, propose(house, calls))}"
+    async with house.client() as browser:
+        wrong = await choose(browser, path, decision="approve", leave=calls[-1], mail_code="AAAAA")
+        everything = await choose(browser, path, decision="approve", leave=calls)
+        strange = await choose(browser, path, decision="approve", leave="nothing")
+    kept = [
+        [name for name, checked in Page(page.text).boxes["leave"].items() if checked] for page in (wrong, everything)
+    ]
+    assert ([calls[-1:], calls], []) == (kept, decided(house))
+    assert [400, 400, 400] == [each.status_code for each in (wrong, everything, strange)]
+
+
+async def test_a_link_offers_no_boxes_where_the_rule_has_no_edits(house: House) -> None:
+    """As in the inbox."""
+    calls = stage(house, a_busy_turn(0))
+    row = propose(house, calls, approval_rule={"edits": False})
+    async with house.client() as browser:
+        assert {} == Page((await browser.get(f"/l/{a_link(house.url, row)}")).text).boxes

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from placet.contracts.canonical import canonical_text
 from placet.domain.catalog import load_catalog
 from placet.domain.directory import Directory, Person, SlackUser
+from placet.gateway.slack.edit_form import ENTRIES_MAX
 from placet.surfaces import block_kit as kit
 from placet.surfaces import slack as names
 from tests.builders import a_call
@@ -444,3 +445,23 @@ async def test_a_commit_of_which_nothing_was_checked_is_approved_whole(scene: Sc
     await person.submit(await scene.view(), {})
     await scene.house.approvers.heard.wait()
     assert [("approve", row["digest"])] == [(each.verb, each.digest) for each in scene.house.approvers.claims]
+
+
+async def test_leaving_every_entry_out_is_told_in_the_modal(scene: Scene) -> None:
+    """Nothing would be left: the modal says so, nothing is decided, and a person whom nobody asks is refused there."""
+    calls = stage(scene.house, a_busy_turn(2))
+    card = scene.card(propose(scene.house, calls))
+    await scene.person().click(card, names.EDIT)
+    everything = await scene.person().submit(await scene.view(), {"leave.0": calls})
+    assert "Deny it instead" in everything.json["errors"]["reason"]
+    stranger = await scene.person("U0BOB").submit(await scene.view(), {"leave.0": calls[:1]})
+    assert "reason" in stranger.json["errors"]
+    assert [] == scene.house.approvers.claims
+
+
+async def test_too_many_entries_for_a_modal_lead_to_the_page(scene: Scene) -> None:
+    """Beyond what a form of Slack holds, the person is told where entries can be left out."""
+    row = propose(scene.house, stage(scene.house, a_busy_turn(ENTRIES_MAX)))
+    await scene.person().click(scene.card(row), names.EDIT)
+    assert f"https://placet.example/inbox/{row['approval_id']}" in await scene.told()
+    assert ({}, []) == (scene.slack.views, scene.house.approvers.claims)

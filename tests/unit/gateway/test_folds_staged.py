@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from placet.gateway.conversations.items import Item
+from placet.gateway.dialects.ag_ui import interrupt_of
 from placet.gateway.dialects.ai_sdk import Goal, begin
 from placet.gateway.dialects.changes import shown_card
 from placet.gateway.dialects.conversation_state import ConversationState, replay
@@ -58,6 +60,16 @@ def test_a_page_of_the_ai_sdk_is_told_the_entries() -> None:
     told = [each for each in chunks if each["type"] in {"data-approval", "tool-approval-request"}]
     assert told
     assert all("Create a.md (+1 -0)" in json.dumps(each) for each in told)
+
+
+def test_an_interrupt_of_ag_ui_offers_to_leave_entries_out() -> None:
+    """Its schema names the entries of a commit; of another call nothing can be left out."""
+    state = log()
+    (call,) = state.waiting
+    offered = interrupt_of(call)["responseSchema"]["properties"]
+    assert ["c1", "c2"] == offered["leave_out"]["items"]["enum"]
+    other = replace(call, card={name: each for name, each in call.card.items() if name != "staged"})
+    assert {"approved", "reason"} == set(interrupt_of(other)["responseSchema"]["properties"])
 
 
 def test_words_about_what_waits_have_a_line_for_each_entry() -> None:
