@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
+from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation, Shift
 from tests.integration.gateway.test_inbox_page import signed_in
 from tests.support.gateway import open_house
 from tests.support.inbox_scene import DIRECTORY, hold
@@ -39,3 +39,27 @@ async def test_pages_say_who_is_on_duty_now(gateway_database_url: str, tmp_path:
     assert "unknown: the calendar of late cannot be read, so the whole group is asked" in english
     assert ("Im Dienst" in german, "Ada bis " in german, "Mo, Fr 09:00-17:30 Europe/Berlin" in german) == (True,) * 3
     assert (1, True) == (page.count("On duty:"), "On duty: Ada until " in page)
+
+
+async def test_lists_say_who_is_on_duty_and_work_each_group_out_once(gateway_database_url: str, tmp_path: Path) -> None:
+    """Inbox, pane and chat name who is on duty on each waiting card; a page asks a calendar once, however long."""
+    asked: list[datetime] = []
+
+    def shifts(at: datetime) -> list[Shift]:
+        asked.append(at)
+        return [Shift(at - timedelta(hours=1), at + timedelta(hours=1), frozenset({"grace"}))]
+
+    calendar = CalendarFile("x", problem="", shifts=shifts)
+    known = replace(DIRECTORY, duty={"finance": GroupDuty(plan=calendar)})
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: known) as house:
+        rule = {"approvers": ["group:finance"]}
+        rows = [hold(house, "refund", f"Refund {each}?", {}, approval_rule=rule) for each in range(30)]
+        hold(house, "refund", "Refunded?", {}, approval_rule=rule, state="approved")
+        async with signed_in(house, "ada") as browser:
+            pages = []
+            for address in ("/inbox?view=all", "/ui/approvals", f"/ui/approvals/{rows[0]['approval_id']}?place=chat"):
+                asked.clear()
+                page = (await browser.get(address)).text
+                pages.append((page.count("On duty: Grace until "), len(asked)))
+
+    assert pages == [(30, 1), (30, 1), (1, 1)]
