@@ -1015,9 +1015,13 @@ CREATE INDEX ix_deliveries_due ON notifier.deliveries (due_at) WHERE state = 'du
 ;;
 CREATE INDEX ix_deliveries_given_up ON notifier.deliveries (tenant, updated_at, delivery_id) WHERE state = 'given_up'
 ;;
+CREATE INDEX ix_deliveries_in_place ON notifier.deliveries (delivery_id) WHERE pending AND state IN ('due', 'sent') AND split_part(channel, ':', 1) = 'slack'
+;;
 CREATE INDEX ix_deliveries_late ON notifier.deliveries (tell_by) WHERE pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')
 ;;
 CREATE INDEX ix_deliveries_message ON notifier.deliveries ((reference ->> 'channel'), (reference ->> 'ts')) WHERE reference ->> 'ts' IS NOT NULL
+;;
+CREATE INDEX ix_deliveries_stopped ON notifier.deliveries (delivery_id) WHERE pending AND state IN ('due', 'sent') AND card->>'stopped' <> ''
 ;;
 CREATE INDEX ix_deliveries_untold ON notifier.deliveries (approval_id) WHERE pending AND NOT alerted AND state = 'given_up'
 ;;

@@ -75,12 +75,15 @@ BEGIN
                 EXECUTE format(
                     'ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', owner, found, role);
             ELSIF found = 'read' AND service = 'notifier' THEN
-                -- What is staged, for the cards of commits, and nothing else.
+                -- What is staged, for the cards of commits, what is stopped, and nothing else.
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
                 IF to_regclass('"read".workspaces') IS NOT NULL THEN
                     EXECUTE format(
                         'GRANT SELECT ON "read".workspaces, "read".workspace_entries, "read".workspace_changes TO %I',
                         role);
+                END IF;
+                IF to_regclass('"read".stops') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".stops TO %I', role);
                 END IF;
             ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules

@@ -47,6 +47,7 @@ from placet.notifier.key_codes import send_code
 from placet.notifier.quiet_hours import hours_of
 from placet.notifier.rules import IN_PLACE
 from placet.notifier.settings import NotifierSettings
+from placet.notifier.stops import tell_stops
 from placet.notifier.store import Claims
 from placet.notifier.webhook_endpoints import Endpoint, load_endpoints
 from placet.notifier.webhook_worker import EventWorker
@@ -172,6 +173,8 @@ def _duties(runtime: Runtime, channels: dict[str, Channel], manners: Manners) ->
     """Yield one duty for each kind of channel and for channels this installation does not have, and those behind."""
     yield Duty("see-to-untold", LOOK_EVERY_SECONDS, partial(see_to_untold, runtime.units))
     yield Duty("recount-cards", LOOK_EVERY_SECONDS, partial(recount, runtime.units, manners.limits))
+    if IN_PLACE & channels.keys():
+        yield Duty("tell-stops", LOOK_EVERY_SECONDS, partial(tell_stops, runtime.units))
     kinds = tuple(channels)
     claims = {kind: Claims((kind,), among=True) for kind in kinds} | {"unknown": Claims(kinds)}
     for kind, mine in claims.items():

@@ -16,6 +16,8 @@ from placet.runtime.database import check_states
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
 LATE_ROWS = "pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')"
+STOPPED_ROWS = "pending AND state IN ('due', 'sent') AND card->>'stopped' <> ''"
+SHOWN_IN_PLACE_ROWS = "pending AND state IN ('due', 'sent') AND split_part(channel, ':', 1) = 'slack'"
 UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
 
 
@@ -52,6 +54,8 @@ class DeliveryRow(SQLModel, table=True):
             sa.text("(reference ->> 'ts')"),
             postgresql_where=sa.text("reference ->> 'ts' IS NOT NULL"),
         ),
+        sa.Index("ix_deliveries_stopped", "delivery_id", postgresql_where=sa.text(STOPPED_ROWS)),
+        sa.Index("ix_deliveries_in_place", "delivery_id", postgresql_where=sa.text(SHOWN_IN_PLACE_ROWS)),
         sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
         sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
         {"schema": "notifier"},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from placet.domain.approvers import identity_of
+from placet.domain.approvers import group_in, identity_of
 from placet.domain.directory import Directory
 from placet.domain.duty import WhyAll
 from placet.surfaces.card import names_in
@@ -30,6 +31,26 @@ def duty_now(directory: Directory, group: str, locale: str, at: datetime) -> str
     names = [name_of(identity_of(each)) for each in sorted(found.people)]
     until = moment(locale, found.until, duty.plan.zone) if found.until else ""
     return duty_words(locale, group, names, until, found.why_all)
+
+
+@dataclass(frozen=True, slots=True)
+class DutyNow:
+    """Who is on duty at a moment, for the cards of one page: each group is worked out once."""
+
+    directory: Directory
+    locale: str
+    at: datetime
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def of(self, approvers: Iterable[str]) -> tuple[str, ...]:
+        """Return who is on duty of each group that approvers name and that has an on-call plan."""
+        groups = dict.fromkeys(group_in(each) for each in approvers)
+        return tuple(self._words(name) for name in groups if self.directory.has_plan(name))
+
+    def _words(self, group: str) -> str:
+        if group not in self._known:
+            self._known[group] = duty_now(self.directory, group, self.locale, self.at)
+        return self._known[group]
 
 
 def hours_words(directory: Directory, group: str, locale: str) -> str:

@@ -197,6 +197,20 @@ async def test_a_click_in_slack_runs_the_call_and_the_card_follows_to_its_end(st
         assert secret not in surfaces.system.logs()
 
 
+async def test_a_stop_takes_approving_from_a_card_in_slack_until_it_is_lifted(surfaces: Surfaces) -> None:
+    """Issue 15.12: the card says why and keeps its denial; redrawn when calls may run again, it approves and runs."""
+    visitor, card = await surfaces.ask_in_slack("deploy and hold")
+    admin = Caller(surfaces.system.url, surfaces.system.key("admin", person="boss"))
+    stop = await admin.post("/v1/stops", {"tool": "deploy", "reason": "an incident"})
+    await surfaces.slack.until(lambda: shows(card, "“an incident”"))
+    left = list(card.buttons)
+    await admin.post(f"/v1/stops/{stop['id']}/resume", {"reason": "over"})
+    await surfaces.slack.until(lambda: names.APPROVE in card.buttons)
+    await surfaces.person("U0GRACE").click(card, names.APPROVE)
+    ended = (await visitor.see(is_result("deploy")))["data"]["kind"]
+    assert ([names.DENY, names.MORE], "succeeded", False) == (left, ended, shows(card, "an incident"))
+
+
 async def test_socket_mode_decides_without_an_address(surfaces: Surfaces) -> None:
     """B4: Slack need not reach the gateway, which has connected to Slack; approving there runs the call."""
     visitor, card = await surfaces.ask_in_slack("deploy and hold")

@@ -27,7 +27,7 @@ _CARD_FIELDS = ("call_id", "tool", "summary", "reason", "digest", "revision", "a
 STAGED_MAX = 30
 _WAITS: Mapping[str, str] = {
     "en": "This waits for approval:",
-    "de": "Das wartet auf Zustimmung:",
+    "de": "Das wartet auf Freigabe:",
     "tr": "Bu onay bekliyor:",
 }
 

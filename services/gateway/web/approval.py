@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -14,7 +13,6 @@ from starlette.datastructures import FormData
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
-from placet.domain.approvers import group_in
 from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
@@ -33,7 +31,6 @@ from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import waiting_of
 from placet.gateway.web.words import lined
-from placet.surfaces.duty import duty_now
 from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
@@ -123,7 +120,6 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         result=lined(ended["data"]) if ended and ended["data"] is not None else "",
         blocks=ended["ui_blocks"] if ended else [],
         newest=newest,
-        on_duty=_on_duty(deps, detail, caller.language),
         edit=edit,
         typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
         fault=aside.fault,
@@ -133,13 +129,6 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         set_up=set_up_was_run(),
         back="",
     )
-
-
-def _on_duty(deps: Deps, approval: ApprovalDetailOut, language: str) -> list[str]:
-    """Return who is on duty now of each group that may decide and has an on-call plan."""
-    known, now = deps.directory(), datetime.now(UTC)
-    groups = dict.fromkeys(group_in(each) for panel in approval.panels or [] for each in panel.approvers)
-    return [duty_now(known, name, language, now) for name in groups if known.has_plan(name)]
 
 
 def _said(refusal: Refused, language: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -30,6 +31,7 @@ from placet.gateway.web.render import Posted, SignedIn, form_model, render
 from placet.gateway.web.shown import shown_calls, tools_of
 from placet.gateway.web.waiting import waiting_of
 from placet.gateway.workspaces.plans import plans_of
+from placet.surfaces.duty import DutyNow
 from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
@@ -70,6 +72,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
         waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
         drawn=drawn,
         plans=plans,
+        duty=DutyNow(deps.directory(), caller.language, datetime.now(UTC)),
         total=total,
         recent=recent,
         place="pane",
@@ -156,4 +159,5 @@ async def _card(
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
     values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
     values |= {"shown": card.shown, "plan": card.plan, "left": left, "can_leave_out": card.rule.edits}
+    values["on_duty"] = card.on_duty
     return render("card.html", language=caller.language, **values, edit=edit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from placet.contracts.messages import ApprovalRule
 from placet.domain.card_text import ABSENT
@@ -21,6 +21,7 @@ from placet.gateway.web.shown import Shown, shown_calls
 from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
 from placet.surfaces.card import tail_of
+from placet.surfaces.duty import DutyNow
 from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.texts import text
 
@@ -43,6 +44,8 @@ class Waiting:
     shown: Shown
     #: Of a commit: its entries; None for any other call.
     plan: Plan | None = None
+    #: Who is on duty now of each group that may decide and has an on-call plan; none once it is over.
+    on_duty: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -135,6 +138,7 @@ async def waiting_of(
     untold = await list_untold(connection, caller.tenant, rows)
     shown = await shown_calls(connection, rows, tools)
     plans = await plans_of(connection, rows, tools)
+    duty = DutyNow(directory, caller.language, datetime.now(UTC))
     outs = (approval_out(row, directory, untold) for row in rows)
     return tuple(
         Waiting(
@@ -144,6 +148,9 @@ async def waiting_of(
             out.id in mine,
             shown[out.id],
             plans.get(out.id),
+            duty.of(approver for panel in counted[out.id].tally.panels for approver in panel.approvers)
+            if out.state == "pending"
+            else (),
         )
         for row, out in zip(rows, outs, strict=True)
     )

@@ -14,6 +14,7 @@ from functools import partial
 
 from placet.contracts.messages.approvals import strengths_met
 from placet.domain.approvers import identity_of, is_person
+from placet.domain.card_text import visible
 from placet.notifier.cards import Card, CommentShown, PlanLine
 from placet.surfaces import block_kit as kit
 from placet.surfaces import slack
@@ -78,6 +79,7 @@ def blocks(card: Card) -> list[Block]:
         kit.section(kit.plain(card.summary or card.tool, SUMMARY_MAX)),
         *(_plan(card) if card.plan_head else _arguments(card)),
         *_warnings(card),
+        *_stopped(card),
         _facts(card),
         *_asked(card),
         *_votes(card),
@@ -266,6 +268,12 @@ def _warnings(card: Card) -> Iterator[Block]:
         yield kit.context(*(kit.plain(f"⚠ {warning}", WARNING_MAX) for warning in shown))
 
 
+def _stopped(card: Card) -> Iterator[Block]:
+    if card.is_open and card.stopped:
+        words = "An administrator has stopped such calls. It can be approved when they are allowed again."
+        yield kit.section(kit.plain(f"⛔ {text(card.locale, words)} “{visible(card.stopped)}”", TEXT_MAX))
+
+
 def _facts(card: Card) -> Block:
     facts = [
         (text(card.locale, "Asked by"), card.requested_by and card.called(card.requested_by)),
@@ -342,23 +350,25 @@ def _buttons(card: Card, *, blind: bool = False) -> Block | None:
     blind = blind or (bool(card.plan_head) and _plan_room(card) < card.plan_entries)
     if card.strength in _KNOWN_HERE and not blind:
         deny = text(card.locale, "Deny and discard") if card.plan_head else text(card.locale, "Deny")
-        elements += [
-            kit.button(deny, slack.DENY, subject, style="danger"),
-            kit.button(
-                text(card.locale, "Approve"), slack.APPROVE, subject, style="primary", confirm=_confirmation(card)
-            ),
-        ]
-        if card.again_uses:
-            words = text(card.locale, "Approve, and the same again for an hour")
-            elements.append(kit.button(words, slack.AGAIN, subject, confirm=_covers(card)))
-        if card.edits:
-            words = text(card.locale, "Leave some out") if card.plan_head else text(card.locale, "Edit")
-            elements.append(kit.button(words, slack.EDIT, subject))
+        elements.append(kit.button(deny, slack.DENY, subject, style="danger"))
+        elements += () if card.stopped else _approving(card, subject)
     elif card.url:
         # Slack does not know people surely enough for this rule, or the card does not show what they would approve.
         elements.append(kit.button(text(card.locale, "Decide in Placet"), slack.OPEN, url=card.url, style="primary"))
     elements.append(kit.button(text(card.locale, "More"), slack.MORE, subject))
     return kit.actions(f"placet.{card.approval_id}.{card.revision}", *elements)
+
+
+def _approving(card: Card, subject: str) -> Iterator[Block]:
+    """Yield the buttons that let a call run."""
+    approve = text(card.locale, "Approve")
+    yield kit.button(approve, slack.APPROVE, subject, style="primary", confirm=_confirmation(card))
+    if card.again_uses:
+        words = text(card.locale, "Approve, and the same again for an hour")
+        yield kit.button(words, slack.AGAIN, subject, confirm=_covers(card))
+    if card.edits:
+        words = text(card.locale, "Leave some out") if card.plan_head else text(card.locale, "Edit")
+        yield kit.button(words, slack.EDIT, subject)
 
 
 def _confirmation(card: Card) -> Block | None:

@@ -177,7 +177,12 @@ async def untold(work: Work, limit: int) -> list[str]:
 
 async def lock(work: Work, delivery_id: str) -> Delivery | None:
     """Lock and return one delivery; None where there is none."""
-    return next(map(_delivery, await work.connection.execute(statements.LOCK, {"ids": [delivery_id]})), None)
+    return next(iter(await lock_all(work, [delivery_id])), None)
+
+
+async def lock_all(work: Work, delivery_ids: Collection[str]) -> list[Delivery]:
+    """Lock and return deliveries, in the order of their ids."""
+    return [_delivery(row) for row in await work.connection.execute(statements.LOCK, {"ids": list(delivery_ids)})]
 
 
 def _places(places: Iterable[Place]) -> list[dict[str, str]]:

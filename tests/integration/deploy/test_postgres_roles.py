@@ -114,7 +114,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     """Return the rights that a service should have on a table: the golden rule."""
     if schema == "read":
         keys = service in {"approval", "policy", "executor"} and name == "api_keys"
-        keys |= service == "executor" and name == "stops"
+        keys |= service in {"executor", "notifier"} and name == "stops"
         sees = (
             service == "gateway" or name == "restores" or keys or (service == "approval" and name == "active_rulebook")
         )

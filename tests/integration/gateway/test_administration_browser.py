@@ -38,6 +38,7 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
     insert(house.url, "limit_counters", **counter, per="requester", subject="person:ada")
     async with house.client(house.key("admin")) as admin:
         await admin.post("/v1/stops", json={"tool": "send_mail", "reason": "an incident"})
+        changed = (await admin.get("/v1/history")).json()["items"][0]["id"]
     page = await signed_in(house, browser, "decide", "admin", color_scheme=scheme, viewport=size)
     found, wide = {}, set()
     for path in (
@@ -47,6 +48,7 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
         "/admin/keys",
         "/admin/history",
         "/admin/history?machine=nothing",
+        f"/admin/history/{changed}",
         "/admin/limits",
         "/admin/rulebook",
         "/admin/insights",

@@ -375,7 +375,7 @@ async def test_the_page_speaks_its_person_s_language(house: House, everybody: Ev
         over = (await browser.get(mine)).text
     assert ['<html lang="de">', '<html lang="en">'] == [page.splitlines()[1] for page in pages]
     assert ("Entscheidung senden" in pages[0], "Send the decision" in pages[1]) == (True, True)
-    assert (400, True) == (lacking.status_code, "Wählen Sie, ob Sie zustimmen oder ablehnen." in lacking.text)
+    assert (400, True) == (lacking.status_code, "Wählen Sie, ob Sie freigeben oder ablehnen." in lacking.text)
     assert "Das ist vorbei." in over
 
 

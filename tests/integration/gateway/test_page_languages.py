@@ -89,10 +89,10 @@ async def test_the_directory_s_word_goes_before_the_browser_s(browser: httpx.Asy
                 "Warum er angehalten wurde",
                 "Läuft ab",
                 "2 Freigaben; 1 Ablehnung",
-                "</strong> hat zugestimmt",
+                "</strong> hat freigegeben",
             ],
         ),
-        (TURKISH, ["Çalıştırılacak olan", "Neden durduruldu", "Süre sonu", "2 onay; 1 ret", "</strong> onayladı"]),
+        (TURKISH, ["Çalıştırılacak olan", "Neden bekletildi", "Süre sonu", "2 onay; 1 ret", "</strong> onayladı"]),
         ({}, ["What will run", "Why it was held", "Expires", "2 approvals; 1 denial", "</strong> approved"]),
     ],
 )

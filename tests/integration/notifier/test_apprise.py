@@ -33,7 +33,7 @@ async def test_a_place_is_told_of_what_matters_with_the_way_to_the_page() -> Non
         await channel.send(replace(card, happened="voted"), PLACE, shown.reference, key="2")
         await channel.send(over(card, closed(news), PEN), PLACE, shown.reference, key="3")
     first, last = (json.loads(each.body) for each in receiver.heard)
-    assert ["Wartet auf eine Entscheidung: create_pay_link", "Genehmigt: create_pay_link"] == [
+    assert ["Wartet auf eine Entscheidung: create_pay_link", "Freigegeben: create_pay_link"] == [
         each["title"] for each in (first, last)
     ]
     assert news.summary in first["message"]

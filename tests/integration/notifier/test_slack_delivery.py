@@ -9,10 +9,11 @@ from pydantic import SecretStr
 from placet.contracts.messages import ApprovalCommented
 from placet.domain.directory import Directory
 from placet.notifier.channels.slack import SlackChannel
+from placet.notifier.stops import BATCH, tell_stops
 from placet.notifier.store import Claims
 from placet.notifier.worker import Worker
 from placet.surfaces.slack import Slack, SlackTeam
-from tests.builders import NOON
+from tests.builders import NOON, a_call
 from tests.support.cards import closed, finished, opened, progressed
 from tests.support.house import Replica
 from tests.support.slack_server import BOT_TOKEN, TEAM, Fault, SlackServer, slack_server
@@ -105,3 +106,61 @@ async def test_a_comment_reaches_every_thread_but_the_one_it_was_written_in(repl
     told = [[each.versions[0]["text"] for each in slack.thread_of(card)] for card in (ops, finance)]
     both = "ada commented: Because."
     assert [[both], ["ada commented: Why?", both]] == told
+
+
+STOPS = (
+    "CREATE SCHEMA IF NOT EXISTS read",
+    "DROP TABLE IF EXISTS read.stops",
+    "CREATE TABLE read.stops (tenant text, tool text, agent text, reason text)",
+)
+HOW_OFTEN = "SELECT sum(version) AS versions FROM notifier.deliveries"
+
+
+async def stops_view(replica: Replica) -> None:
+    """Make the place of the gateway's view, in which nothing is stopped yet."""
+    for statement in STOPS:
+        await replica.execute(statement)
+
+
+async def test_cards_say_that_calls_are_stopped_until_they_may_run_again(replica: Replica) -> None:
+    """Those that the stop covers and no others, also what opens meanwhile; of a stop that lasts they are told once."""
+    await stops_view(replica)
+    async with slack_server() as slack:
+        worker = a_worker(replica, slack)
+
+        async def shown() -> list[bool]:
+            assert 0 == await tell_stops(replica.units)
+            await deliver(replica, worker)
+            return ["an incident" in card.words and "placet_approve" not in card.buttons for card in slack.cards()]
+
+        later = {"expires_at": NOON + timedelta(hours=1)}
+        calls = [a_call(tool=tool, agent=agent) for tool, agent in (("refund", "a"), ("deploy", "a"), ("refund", "b"))]
+        for call in calls[:2]:
+            await replica.send(opened("slack:#ops", call=call, **later))
+        before = await shown()
+        await replica.execute("INSERT INTO read.stops VALUES ('acme', 'refund', NULL, 'an incident')")
+        await replica.execute("INSERT INTO read.stops VALUES ('rival', NULL, NULL, 'another')")
+        stopped = await shown()
+        await replica.send(opened("slack:#ops", call=calls[2], **later))
+        further, versions = await shown(), await replica.rows(HOW_OFTEN)
+        again = (await shown(), await replica.rows(HOW_OFTEN))
+        await replica.execute("DELETE FROM read.stops")
+        lifted = await shown()
+        approvable = [card.versions[-1] for card in slack.cards() if "placet_approve" in card.buttons]
+    assert ([False, False], [True, False], [True, False, True]) == (before, stopped, further)
+    assert ((further, versions), [False] * 3, 3) == (again, lifted, len(approvable))
+
+
+async def test_a_stop_of_many_cards_makes_a_hundred_due_at_a_time(replica: Replica) -> None:
+    """Each transaction sees to so many; the rest comes at once after it, and what is kept back is left alone."""
+    await stops_view(replica)
+    await replica.execute("INSERT INTO read.stops (reason) VALUES ('an incident')")
+    for _ in range(BATCH + 1):
+        await replica.send(opened("slack:#ops"))
+    await replica.send(opened("wall"))
+    rounds = [await tell_stops(replica.units) for _ in range(3)]
+    told = await replica.rows("SELECT card->>'stopped' AS stopped, count(*) FROM notifier.deliveries GROUP BY 1")
+    assert ([BATCH, 0, 0], {"an incident": BATCH + 1, "": 1}) == (
+        rounds,
+        {each["stopped"]: each["count"] for each in told},
+    )

@@ -110,7 +110,7 @@ def test_a_note_speaks_the_conversations_language_and_makes_no_links_of_a_models
     """A summary stands as code, with the page where it is decided."""
     card = {"approval_id": "a", "summary": "Pay `[here](https://evil.example)`?", "state": "pending"}
     note = waits_note("de", [Call("k", "t", "t", "pay", {}, card)], "https://placet.example/")
-    expected = "Das wartet auf Zustimmung:\n- `Pay '[here](https://evil.example)'?` https://placet.example/inbox/a"
+    expected = "Das wartet auf Freigabe:\n- `Pay '[here](https://evil.example)'?` https://placet.example/inbox/a"
     assert (expected, "") == (note, waits_note("en", []))
 
 

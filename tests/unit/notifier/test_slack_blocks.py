@@ -74,6 +74,7 @@ _cards = st.builds(
     quote=_hostile,
     note=_hostile,
     claimed_by=_hostile,
+    stopped=_hostile,
     decided_by=_hostile,
     decision_reason=_hostile,
     needed=_hostile,
@@ -362,3 +363,11 @@ def test_a_thread_is_told_what_it_lacks() -> None:
     card = a_card(comments=[CommentShown(f"c{number}", "person:ada", "x") for number in range(3)])
     told = [[each.comment_id for each in slack_blocks.unsaid(card, last)] for last in ("", "c0", "c2", "older")]
     assert [["c0", "c1", "c2"], ["c1", "c2"], [], ["c0", "c1", "c2"]] == told
+
+
+def test_a_stopped_call_can_be_denied_and_not_approved() -> None:
+    """The card says why; whatever lets the call run is gone, and comes back once the stop is lifted."""
+    stopped = slack_blocks.blocks(a_card(stopped="refunds run twice", edits=True, again_uses=3))
+    lifted = slack_blocks.blocks(a_card(edits=True, again_uses=3))
+    assert ([names.DENY, names.MORE], True) == (list(buttons(stopped)), "“refunds run twice”" in words(stopped))
+    assert [names.DENY, names.APPROVE, names.AGAIN, names.EDIT, names.MORE] == list(buttons(lifted))

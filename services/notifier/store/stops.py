@@ -1,0 +1,22 @@
+"""Which cards do not say of emergency stops what is so, read from the gateway's view."""
+
+from __future__ import annotations
+
+from placet.notifier import store
+from placet.notifier.rules import Delivery
+from placet.runtime.queries import load_queries
+from placet.runtime.work import Work
+
+QUERIES = load_queries(__file__, "stops.sql")
+
+
+async def shown_otherwise(work: Work, limit: int) -> list[tuple[Delivery, str]]:
+    """Lock and return cards that do not say what is stopped or say what is not any more, with what they should say.
+
+    Who has locked one already draws it anew; it is found at the next look. While nothing is stopped, only cards that
+    say so are looked at.
+    """
+    (stops,) = await work.run(QUERIES.any_stop)
+    query = QUERIES.lock_shown_otherwise if stops["found"] else QUERIES.lock_shown_as_stopped
+    said = {row["delivery_id"]: row["stopped"] for row in await work.run(query, most=limit)}
+    return [(each, said[each.delivery_id]) for each in await store.lock_all(work, said)] if said else []

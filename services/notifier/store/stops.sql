@@ -1,0 +1,27 @@
+-- A card says why such calls are stopped, as it was drawn last (`stopped`). Only cards that people see are looked at.
+
+-- name: any_stop
+SELECT EXISTS (SELECT FROM read.stops) AS found
+
+-- name: lock_shown_otherwise
+SELECT d.delivery_id, coalesce(why.reason, '') AS stopped
+FROM notifier.deliveries AS d
+CROSS JOIN LATERAL (
+    SELECT min(s.reason) AS reason FROM read.stops AS s
+    WHERE coalesce(s.tenant = d.tenant, true) AND coalesce(s.tool = d.card ->> 'tool', true)
+      AND coalesce(s.agent = d.card ->> 'agent', true)
+) AS why
+WHERE d.pending AND d.state IN ('due', 'sent') AND split_part(d.channel, ':', 1) = 'slack'
+  AND coalesce(d.card ->> 'stopped', '') <> coalesce(why.reason, '')
+ORDER BY d.delivery_id
+LIMIT :most
+FOR UPDATE OF d SKIP LOCKED
+
+-- name: lock_shown_as_stopped
+SELECT d.delivery_id, '' AS stopped
+FROM notifier.deliveries AS d
+WHERE d.pending AND d.state IN ('due', 'sent') AND split_part(d.channel, ':', 1) = 'slack'
+  AND d.card ->> 'stopped' <> ''
+ORDER BY d.delivery_id
+LIMIT :most
+FOR UPDATE OF d SKIP LOCKED
