@@ -253,7 +253,9 @@ def _stopped(ask: Ask, approval: Row) -> Refused | None:
 
 async def _no_edit(connection: Connection, ask: Ask, approval: Row) -> Refused | None:
     """Return why an edit of a commit would lose what waits; None for every other decision."""
-    if ask.verb != "edit" or not is_commit(approval["tool"]) or approval["state"] != "pending":
+    # What is over, or was changed since it was shown, approval answers.
+    now = approval["state"] == "pending" and approval["digest"] == ask.digest
+    if ask.verb != "edit" or not is_commit(approval["tool"]) or not now:
         return None
     plans = await plans_of(connection, [approval], Catalog([]))
     try:

@@ -9,6 +9,7 @@ import pytest
 
 from placet.contracts.ids import workspace_id
 from placet.contracts.messages import DiscardWorkspace, WorkspaceBase
+from placet.contracts.messages.stage import StagePlan
 from tests.support.executor_house import Premises, open_house
 from tests.support.workspaces import Scene, file_rulebook, outcomes, told
 
@@ -100,6 +101,15 @@ async def test_a_moved_call_runs_after_the_commit_of_its_job(job: Scene) -> None
     kind, result, error = told(await job.finished())
     assert ("succeeded", "", ["succeeded", "committed", "succeeded"]) == (kind, error, outcomes(result))
     assert [{"sum": 3}, None, {"sum": 7}] == [entry.data for entry in result.entries] if result else None
+
+
+async def test_what_an_attempt_stages_does_not_expire_by_its_rule(job: Scene) -> None:
+    """A minute is for people who decide; the job asks them in the end, however long its attempts take."""
+    winner = attempt(job, "winner")
+    await winner.stage("create_file", path="a.txt", content="a\n", plan=StagePlan(expires_after_seconds=60))
+    await win(job, winner)
+    rows = job.place.sql("SELECT expires_at > now() + interval '13 days' AS long FROM executor.workspaces")
+    assert [True, True] == [row.long for row in rows]
 
 
 async def test_what_was_moved_is_moved_once(job: Scene) -> None:

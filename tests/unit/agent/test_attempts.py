@@ -18,6 +18,7 @@ from placet.contracts.messages import (
     AttemptRequested,
     AttemptWithdrawn,
     Author,
+    CallsWithdrawn,
     DiscardWorkspace,
     JobCommitted,
     MergedEntry,
@@ -28,6 +29,7 @@ from placet.contracts.messages import (
     ToolCall,
     ToolCallProposed,
     WorkspaceBase,
+    WorkspaceExpired,
 )
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
@@ -307,6 +309,20 @@ def test_a_withdrawn_question_says_what_became_of_it() -> None:
     early.does("take_withdrawn", withdrawn)
     early.does("propose_job", asked(), {})
     assert ([("not_committed", 0, 0)], []) == (early.told, early.calls)
+
+
+def test_a_question_about_what_has_expired_is_withdrawn() -> None:
+    """Jobs hears of its end; of an attempt nothing is forgotten, whose work waits for its job."""
+    question, attempt = Question(), Try()
+    question.does("propose_job", asked(), {})
+    expired = WorkspaceExpired(tenant="acme", conversation_id="job-conversation", workspace_id="w9")
+    question.does("take_expired", expired)
+    (withdrawn,) = [each for each in question.sent if isinstance(each, CallsWithdrawn)]
+    assert ([question.calls[0].call_id], "Nobody decided in time.") == (withdrawn.call_ids, withdrawn.reason)
+    attempt.says(PAYMENT)
+    attempt.stages(1)
+    attempt.does("take_expired", WorkspaceExpired(tenant="acme", conversation_id="c1", workspace_id="w1"))
+    assert ["w1"] == [each.workspace_id for each in attempt.now.staged]
 
 
 def test_a_loser_leaves_nothing_behind() -> None:
