@@ -86,7 +86,7 @@ async def test_the_directory_s_word_goes_before_the_browser_s(browser: httpx.Asy
             GERMAN,
             [
                 "Was ausgeführt wird",
-                "Warum er angehalten wurde",
+                "Warum er zurückgehalten wurde",
                 "Läuft ab",
                 "2 Freigaben; 1 Ablehnung",
                 "</strong> hat freigegeben",
