@@ -109,7 +109,7 @@ def _follow(job_id: str, after: int, *, json: bool) -> str:
     import httpx
     from httpx_sse import connect_sse
 
-    path = f"/v1/jobs/{job_id}/events"
+    path, away = f"/v1/jobs/{job_id}/events", False
     while True:
         try:
             with client() as http:
@@ -121,6 +121,7 @@ def _follow(job_id: str, after: int, *, json: bool) -> str:
                         if source.response.status_code not in {404, 502, 503, 504}:
                             fail(problem_line(source.response))
                     else:
+                        away = False
                         for event in source.iter_sse():
                             if not event.data:
                                 continue
@@ -130,7 +131,9 @@ def _follow(job_id: str, after: int, *, json: bool) -> str:
                             if event.event == "job" and data["state"] in OVER:
                                 return str(data["state"])
         except httpx.TransportError as error:
-            out.print(f"no answer from {address()}, trying again: {type(error).__name__}")
+            if not away:
+                typer.echo(f"no answer from {address()}, trying again: {type(error).__name__}", err=True)
+            away = True
         _pause()
 
 

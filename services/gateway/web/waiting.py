@@ -82,11 +82,12 @@ class Waiting:
 
     @property
     def several(self) -> bool:
-        """Whether some way to say yes takes more than one approval."""
-        return any(panel.approvals > 1 for panel in self.counted.tally.panels)
+        """Whether it takes more than one approval by some way, or more than one yes."""
+        tally = self.counted.tally
+        return len(tally.demanded) > 1 or any(panel.approvals > 1 for panel in tally.panels)
 
     def needs(self, language: str) -> str:
-        """Return what decides it, in words: `1 of 2 approvals`, ways that are alternatives joined by `or`."""
+        """Return what decides it, in words: `1 of 2 approvals`; what must all be met is joined by `and`."""
         if not self.several:
             return text(language, "one approval decides")
         panels = self.counted.tally.panels
@@ -94,7 +95,10 @@ class Waiting:
             text(language, "{counted} of {approvals}", counted=each.counted, approvals=each.approvals)
             for each in panels
         ]
-        return text(language, "{ways} approvals", ways=f" {text(language, 'or')} ".join(ways))
+        groups = self.counted.tally.demanded or (range(len(ways)),)
+        either, both = f" {text(language, 'or')} ", f" {text(language, 'and')} "
+        joined = both.join(either.join(ways[number] for number in numbers) for numbers in groups)
+        return text(language, "{ways} approvals", ways=joined)
 
     def claimed(self, now: datetime) -> str:
         """Return who said "I'm on it", while that holds."""

@@ -79,7 +79,9 @@ class WorkspaceOut(BaseModel):
     conversation_id: str
     agent: str
     state: Literal["open", "committing", "committed", "partly_committed", "conflicted", "discarded", "merged"]
-    created: int = Field(description="Keys that would be there and are not yet, such as files.")
+    created: int = Field(
+        description="Keys that would be there and are not yet, such as files; nothing that was left out."
+    )
     changed: int
     deleted: int
     calls: int = Field(description="Staged calls that run after the commit.")
@@ -180,7 +182,7 @@ async def _waiting(deps: Deps, caller: Caller, conversation_id: str) -> Row:
 
 
 def _workspace_out(workspace: Row, entries: Sequence[Row], changes: Sequence[Row]) -> WorkspaceOut:
-    plan = plan_of(workspace, entries, changes, [row["call_id"] for row in entries], {})
+    plan = plan_of(workspace, entries, changes, [row["call_id"] for row in entries if row["state"] != "left_out"], {})
     counts = plan.counts()
     by_call: dict[str, list[StagedChangeOut]] = {}
     for row in changes:

@@ -25,7 +25,7 @@ from placet.domain.catalog import ToolSpec, render_summary, shown_text
 from placet.domain.house_tools import commit_summary
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.model import Effect
-from placet.policy.rules.staging import StagedEntry, category_of, pool_of
+from placet.policy.rules.staging import StagedEntry, category_of, pool_of, while_it_waits
 from placet.policy.rules.verdicts import Verdict
 
 
@@ -161,7 +161,7 @@ def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalReq
         rule=verdict.rule,
         rulebook_digest=verdict.rulebook_digest,
         reason=verdict.reason,
-        approval=approval,
+        approval=while_it_waits(approval, entries) if entries else approval,
         staged=_staged_calls(judged) if entries else [],
     )
 

@@ -32,6 +32,8 @@ class StageTerms(BaseModel):
     category: Category
     #: Of an attempt at a job: the conversation in which its job is committed; None: its own.
     commits_in: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    #: How long it waits undecided; None: as long as its job does.
+    expires_after_seconds: int | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class StagedEntry:
     terms: StageTerms
     #: Who decides whether it takes effect; None leaves it to the commit's own rule.
     approval: ApprovalRule | None
+    #: How long it still waits when it is loaded; None where nobody knows, or no clock runs.
+    seconds_left: int | None = None
 
     @property
     def staged_call(self) -> StagedCall:
@@ -69,6 +73,7 @@ def terms_of(spec: ToolSpec, plan: StagePlan, call: ToolCall) -> StageTerms:
         on_failure=plan.on_failure,
         category=spec.category,
         commits_in=call.base and call.base.conversation_id,
+        expires_after_seconds=None if call.base else plan.expires_after_seconds,
     )
 
 
@@ -127,6 +132,21 @@ def commit_approval(own: ApprovalRule | None, entries: Sequence[StagedEntry], de
     asked = [(entry.approval or default).model_copy(update=_CLEARED) for entry in entries]
     rules = asked if own is None else [own, *asked]
     return strictest(rules).model_copy(update={"edits": True, "grants": None})
+
+
+def while_it_waits(approval: ApprovalRule, entries: Sequence[StagedEntry]) -> ApprovalRule:
+    """Return who decides a commit with a deadline at which its entries are still there: the last of theirs to go."""
+    left = [entry.seconds_left for entry in entries]
+    known = [each for each in left if each is not None]
+    expires = max(1, *known) if known and len(known) == len(left) else approval.expires_after_seconds
+    if expires >= approval.expires_after_seconds:
+        return approval
+    times = {
+        "expires_after_seconds": expires,
+        "reminders_after_seconds": [each for each in approval.reminders_after_seconds if each < expires],
+        "escalations": [each for each in approval.escalations if each.after_seconds < expires],
+    }
+    return approval.model_copy(update=times)
 
 
 def pool_of(entries: Sequence[StagedEntry]) -> str:

@@ -106,6 +106,7 @@ def _staged_from(row: Mapping[str, Any]) -> StagedEntry:
         row["digest"],
         StageTerms.model_validate_json(row["terms"]),
         ApprovalRule.model_validate_json(row["approval"]) if row["approval"] else None,
+        row["seconds_left"],
     )
 
 

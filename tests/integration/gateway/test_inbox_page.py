@@ -90,6 +90,17 @@ async def test_the_inbox_lists_what_waits_for_me(house: House, browser: httpx.As
     )
 
 
+async def test_what_must_all_be_met_is_joined_by_and(house: House, browser: httpx.AsyncClient) -> None:
+    """Two demands of one approval each are no choice, and one approval alone decides nothing."""
+    also = [{"panels": [{"approvers": ["operators"]}, {"approvers": ["group:finance"], "approvals": 2}]}]
+    rule = {"approvers": ["person:ada"], "also": also}
+    row = hold(house, "wire", "Wire money?", {}, approval_rule=rule, deciders="{person:ada}")
+    listed = (await browser.get("/inbox?tool=wire")).text
+    page = (await browser.get(f"/inbox/{row['approval_id']}")).text
+    assert "0 of 1 and 0 of 1 or 0 of 2 approvals" in listed
+    assert "1 approval, and 1 of operators, or 2 of finance; 1 denial" in " ".join(page.split())
+
+
 async def test_a_card_says_what_why_for_whom_until_when_and_who_has_voted(
     house: House, browser: httpx.AsyncClient
 ) -> None:

@@ -211,6 +211,15 @@ async def test_nobody_commits_what_another_staged(replica: Replica, rulebook: Ru
     assert f"call {others.call_id} was never staged in this conversation" in refused.reason
 
 
+async def test_people_are_asked_as_long_as_the_work_is_there(replica: Replica, rulebook: Rulebook) -> None:
+    """A rule keeps staged work for a day, and most of it is over: what is left is the deadline."""
+    entry = await staged(replica, rulebook)
+    await replica.execute("UPDATE policy.verdicts SET judged_at = judged_at - interval '86000 s'")
+    (held,) = await replica.send(a_commit([entry]))
+    assert isinstance(held, ApprovalRequested)
+    assert 300 < held.approval.expires_after_seconds <= 400
+
+
 async def test_a_rule_that_lets_a_commit_through_permits_its_calls_in_order(
     replica: Replica, rulebook: Rulebook, verifier: Verifier
 ) -> None:

@@ -21,7 +21,14 @@ from placet.policy.rules.cases import cases_from, run_cases
 from placet.policy.rules.edits import judged_commit, proposed_entries
 from placet.policy.rules.explain import call_from, explain
 from placet.policy.rules.simulate import Past, Replay
-from placet.policy.rules.staging import StagedEntry, StageTerms, category_of, pool_of, staged_before
+from placet.policy.rules.staging import (
+    StagedEntry,
+    StageTerms,
+    category_of,
+    pool_of,
+    staged_before,
+    while_it_waits,
+)
 from tests.builders import NOON, a_call
 
 RULEBOOK = """\
@@ -286,6 +293,20 @@ def test_what_is_left_of_a_commit_is_judged_anew(asked: ApprovalRule | None) -> 
         answer.accepted,
         answer.detail,
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [((40, 90), (90, [60])), ((40, None), (3600, [60, 600])), ((7200,), (3600, [60, 600])), ((-5,), (1, []))],
+    ids=["the last to go", "one of a job", "longer than people have", "over"],
+)
+def test_people_are_asked_as_long_as_the_work_is_there(
+    left: tuple[int | None, ...], expected: tuple[int, list[int]]
+) -> None:
+    """A deadline that is shown is one: behind it nothing would be there to decide about."""
+    entries = [replace(an_entry(f"c{place}"), seconds_left=each) for place, each in enumerate(left)]
+    found = while_it_waits(ApprovalRule(approvers=["operators"], reminders_after_seconds=[60, 600]), entries)
+    assert expected == (found.expires_after_seconds, found.reminders_after_seconds)
 
 
 def test_a_check_notes_what_cannot_be_staged() -> None:
