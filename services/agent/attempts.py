@@ -60,6 +60,8 @@ class Attempt:
     caller: dict[str, str] | None = None
     #: The workspace of its job that it reads beneath its own, by conversation_id and entries.
     base: dict[str, Any] | None = None
+    #: Where people decide about the job: what its attempts staged, by call_id, tool and summary, for whoever is asked.
+    entries: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
@@ -224,7 +226,8 @@ def ended(
 def deciding(asked: m.ProposeJob) -> Attempt:
     """Return what makes a conversation that in which people decide about a job: no model is asked there."""
     caller = asked.caller.model_dump() if asked.caller else None
-    return Attempt(asked.job_id, "", 0, {}, 0, over=True, caller=caller)
+    entries = [each.model_dump(include={"call_id", "tool", "summary"}) for each in asked.entries] if caller else []
+    return Attempt(asked.job_id, "", 0, {}, 0, over=True, caller=caller, entries=entries)
 
 
 def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None) -> m.JobCommitted:

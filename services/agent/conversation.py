@@ -271,6 +271,8 @@ class Conversation(StagedWork):
         call.undecided = True
         self.changed_calls[call.call_id] = call
         waiting, card = items.held(opened)
+        if self.attempt is not None and self.attempt.entries and call.tool == m.COMMIT_TOOL:
+            waiting["entries"] = self.attempt.entries
         self._tell("tool_call", waiting)
         self._tell("approval", card)
         turn = self.turn

@@ -81,6 +81,10 @@ class ConversationSnapshot:
         """Whether entries wait in a workspace."""
         return bool(self.state[-2])
 
+    def has_turn(self, turn_id: str) -> bool:
+        """Tell whether a turn is the one that goes on here."""
+        return any(turn[0] == turn_id for turn in self.state[-7] or ())
+
     def conversation(self) -> Conversation:
         """Return the conversation, for something to happen to it."""
         return conversation_of(self.conversation_id, self.state)

@@ -153,6 +153,9 @@ class Worker:
         ending = _FAILED
         try:
             snapshot = await self._through_outages(lambda: self._loads.submit(claim.conversation_id))
+            if not snapshot.has_turn(claim.turn_id):
+                # Stopped, or withdrawn, before its model was asked.
+                return None
             profile = self._profiles.find(claim.tenant, snapshot.agent)
             if profile is None:
                 log.warning("agent.unknown", agent=snapshot.agent, tenant=claim.tenant, turn_id=claim.turn_id)

@@ -25,7 +25,8 @@ def show(conversation_id: ConversationId, *, json: Json = False) -> None:
         show_json(workspace)
         return
     out.print(headline(workspace), style="bold")
-    out.print(f"state {workspace['state']}, workspace {workspace['id']}\n")
+    why = f": {visible(workspace['reason'])}" if workspace["reason"] else ""
+    out.print(f"state {workspace['state']}{why}, workspace {workspace['id']}\n")
     show_entries(workspace["entries"])
 
 

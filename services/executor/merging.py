@@ -54,7 +54,8 @@ async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds
         age_max=bounds.age_max,
     )
     await end_workspace(work, source, WorkspaceEvent.MERGED)
-    entries = [MergedEntry(call_id=row["call_id"], digest=row["digest"]) for row in moved]
+    names = ("call_id", "digest", "tool", "summary")
+    entries = [MergedEntry(**{name: row[name] for name in names}) for row in moved]
     merged = {"workspace_id": into["workspace_id"], "entries": entries, "total": grown["entries"]}
     work.emit(WorkspaceMerged(**told, state="merged", **merged))
 

@@ -113,7 +113,7 @@ ORDER BY 1
 
 -- name: move_entries
 UPDATE executor.workspace_entries SET workspace_id = :into, position = position + :behind
-WHERE workspace_id = :workspace_id AND state = 'waiting' RETURNING call_id, digest, position
+WHERE workspace_id = :workspace_id AND state = 'waiting' RETURNING call_id, digest, position, tool, summary
 
 -- name: move_changes
 UPDATE executor.workspace_changes SET workspace_id = :into, position = position + :behind

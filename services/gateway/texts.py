@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from placet.contracts.messages.jobs import JOB_LABELS
+
 
 def time_text(at: datetime) -> str:
     """Return a time as the answers of the API have it: ISO 8601 in UTC, with a Z."""
@@ -29,8 +31,16 @@ def saying_something(text: str) -> str:
 
 #: A text from outside.
 Text = Annotated[str, AfterValidator(storable_text)]
+
+
+def _free_label(name: str) -> str:
+    if name in JOB_LABELS:
+        raise ValueError(f"{name!r} is a label that jobs give to their own conversations")
+    return name
+
+
 #: Name and text of a label.
-LabelName = Annotated[Text, Field(min_length=1, max_length=64)]
+LabelName = Annotated[Text, Field(min_length=1, max_length=64), AfterValidator(_free_label)]
 LabelText = Annotated[Text, Field(max_length=256)]
 
 

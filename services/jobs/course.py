@@ -82,7 +82,8 @@ class Course(WorkspaceCourse):
 
     def take(self, task: Task, attempt: Attempt, ended: m.AttemptEnded) -> None:
         """Take the end of an attempt: what it used is settled, and its vote counts unless it is thrown out."""
-        self._settle(attempt, ended)
+        if attempt.state is not AttemptState.LOST or "stopped" not in ended.flags:
+            self._settle(attempt, ended)
         if attempt.state is not AttemptState.RUNNING:
             # It is paid for all the same, and somebody should know.
             late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
@@ -129,7 +130,7 @@ class Course(WorkspaceCourse):
         self.tasks[task.number] = task
         task.running -= 1
         self._withdraw(attempt)
-        self._note_attempt(task, attempt, f"lost: {share} tokens are counted, and the one in its place is paid for too")
+        self._note_attempt(task, attempt, f"lost: {share} tokens are counted; one in its place is paid for too")
         self._go_on(task)
 
     def give_up(self, reason: str) -> None:
@@ -294,9 +295,10 @@ class Course(WorkspaceCourse):
         self._note("task", told, line)
 
     def _fail(self, task: Task) -> None:
-        counted = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
+        votes = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
         most = self.job.spec.plan.attempts_max
-        task.reason = f"No answer can win: {task.drawn} attempts, votes: {counted}."
+        tried = counted(task.drawn, "attempt", "attempts")
+        task.reason = f"No answer can win: {tried}, votes: {votes}."
         if task.k > most:
             task.reason = f"No answer can win: it must be ahead by {task.k} votes, and attempts_max is {most}."
         task.running, self.job.active = 0, self.job.active - 1

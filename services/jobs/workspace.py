@@ -106,8 +106,8 @@ class WorkspaceCourse(JobCourse):
         job = self.job
         told: dict[str, object] = {"state": job.state, "result": job.result}
         told |= {"changes": job.changes} if job.changes else {}
-        tried = f"{job.attempts} attempts, {job.flagged} thrown out, {job.tokens} tokens"
-        self._note("job", told, f"done: {job.decided} tasks, {tried}{more}")
+        tried = f"{counted(job.attempts, 'attempt', 'attempts')}, {job.flagged} thrown out, {job.tokens} tokens"
+        self._note("job", told, f"done: {counted(job.decided, 'task', 'tasks')}, {tried}{more}")
 
     def _merge(self, winner: Attempt) -> None:
         """Have a winner's entries moved into the workspace."""

@@ -13,7 +13,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalRule
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.decisions import Ask, Decisions
-from placet.gateway.approvals.leaving_out import left_of
+from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.store import shows_approval
 from placet.gateway.identity.auth import Caller
@@ -69,7 +69,7 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
         refuse_risky(approval)
     ask = Ask("approve" if answer.approved else "deny", answer.digest, answer.reason)
     if answer.leave_out:
-        arguments = await left_of(decisions.units.database, approval, answer.digest, answer.leave_out)
+        arguments, _ = await arguments_without(decisions.units.database, approval, answer.digest, answer.leave_out)
         ask = replace(ask, verb="edit", arguments=arguments)
     return await decisions.decide(caller, answer.approval_id, ask)
 

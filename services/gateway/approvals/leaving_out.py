@@ -25,23 +25,20 @@ async def ask_of(database: Database, decisions: Decisions, caller: Caller, appro
     if not wish.leave_out:
         return ask
     row = await decisions.find(caller, approval_id)
-    return replace(ask, arguments=await left_of(database, row, wish.digest, wish.leave_out))
+    arguments, _ = await arguments_without(database, row, wish.digest, wish.leave_out)
+    return replace(ask, arguments=arguments)
 
 
-async def left_of(database: Database, row: Row, digest: str, wanted: Collection[str]) -> str:
-    """Return a commit's arguments without some entries; raise Refused (400).
+async def arguments_without(
+    database: Database, row: Row, digest: str, wanted: Collection[str]
+) -> tuple[str, frozenset[str]]:
+    """Return a commit's arguments without some entries, and all that is left out with them; raise Refused (400).
 
-    None about a card that is over or has changed, which is refused: people and clients repeat their answers, and what
-    is left out already is none of the commit any more.
+    None about a card that is over or is not the one of this digest, which is refused: people and clients repeat their
+    answers, and what is left out already is none of the commit any more.
     """
     if row["state"] != "pending" or row["digest"] != digest:
-        return ""
-    arguments, _ = await arguments_without(database, row, wanted)
-    return arguments
-
-
-async def arguments_without(database: Database, row: Row, wanted: Collection[str]) -> tuple[str, frozenset[str]]:
-    """Return a commit's arguments without some entries, and all that is left out with them; raise Refused (400)."""
+        return "", frozenset(wanted)
     async with reading(database) as connection:
         plan = (await plans_of(connection, [row], Catalog([]))).get(row["approval_id"])
     if plan is None:

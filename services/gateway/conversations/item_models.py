@@ -82,6 +82,14 @@ class TurnData(BaseModel):
     open: list[str] = Field(default_factory=list, description="Its end: calls whose outcome comes later.")
 
 
+class EntryLine(BaseModel):
+    """One entry of a job's commit, as its card says it."""
+
+    call_id: str
+    tool: str
+    summary: str
+
+
 class ToolCallData(BaseModel):
     """A call was proposed, is held, or has its one result."""
 
@@ -94,6 +102,9 @@ class ToolCallData(BaseModel):
     tool: str = ""
     arguments: Any = Field(default=None, description="As people may see them; null where the model wrote no JSON.")
     caller: str | None = Field(default=None, description="Of a call in a job: the call that began the job.")
+    entries: list[EntryLine] | None = Field(
+        default=None, description="Of the commit of a job: what its attempts staged, in order."
+    )
     kind: str = Field(default="", description="A result's: succeeded, denied, expired, unknown, ….")
     data: Any = None
     error: str = ""

@@ -9,8 +9,13 @@ from placet.gateway.dialects.changes import Data
 
 
 def note(staged: MutableMapping[str, Data], data: Data) -> None:
-    """Note the item of a call that was staged, {call_id, tool, summary}, and later what became of it, its `outcome`."""
+    """Note the item of a call that was staged, {call_id, tool, summary}, and later what became of it, its `outcome`.
+
+    A job's commit names its entries itself: they were staged in other conversations.
+    """
     call_id = data["call_id"]
+    for entry in data.get("entries") or ():
+        staged[entry["call_id"]] = dict(entry)
     if data.get("kind") == "staged":
         told = data.get("data")
         summary = str(told.get("summary", "")) if isinstance(told, Mapping) else ""

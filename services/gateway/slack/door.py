@@ -182,7 +182,7 @@ class SlackDoor:
         if not asked:
             await self._decide_by_modal(submission, caller, _ask("approve", submission), acting)
             return
-        arguments, gone = await arguments_without(self.database, row, asked)
+        arguments, gone = await arguments_without(self.database, row, submission.subject.digest, asked)
         if gone != asked:
             entries = (await self._plan(row)).entries
             more = ", ".join(str(each.position) for each in entries if each.call_id in gone - asked)

@@ -56,7 +56,7 @@ async def without_left_out(deps: Deps, row: Row, left: frozenset[str], ask: Ask)
     """
     if not left or ask.verb != "approve" or not is_commit(row["tool"]):
         return ask
-    arguments, gone = await arguments_without(deps.runtime.database, row, left)
+    arguments, gone = await arguments_without(deps.runtime.database, row, ask.digest, left)
     if gone != left:
         raise MoreIsLeftOut(gone, len(left))
     return replace(ask, verb="edit", arguments=arguments, grant=None)

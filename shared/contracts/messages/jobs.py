@@ -21,6 +21,8 @@ ATTEMPTS_MAX = 100
 
 #: Names of labels that every attempt's conversation has, for rules.
 JOB_LABEL, TASK_LABEL, ATTEMPT_LABEL, DEPTH_LABEL = "job", "task", "attempt", "job_depth"
+#: Rules tell a job's conversations by them, so nobody else gives them.
+JOB_LABELS = frozenset({JOB_LABEL, TASK_LABEL, ATTEMPT_LABEL, DEPTH_LABEL})
 
 #: Name of the call by which an agent has a job done. No rulebook may give a tool this name.
 ACCOMPLISH_TOOL = "accomplish"

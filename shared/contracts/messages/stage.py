@@ -138,6 +138,8 @@ class MergedEntry(Value):
 
     call_id: Identifier
     digest: Digest
+    tool: str = ""
+    summary: str = Field(default="", description="The line that stands for it.")
 
 
 #: What became of moving; `refused`: nothing was moved, and trying again changes nothing.

@@ -169,7 +169,7 @@ async def test_a_question_about_what_has_expired_is_withdrawn(agent_url: str) ->
         ends = [each.data for each in agent.items("tool_call") if "outcome" in each.data]
     assert [commit.call.call_id] == withdrawn.call_ids
     assert [(payment.call.call_id, "discarded")] == [(each["call_id"], each["outcome"]) for each in ends]
-    assert "nobody decided in time" in str(model.asked[-1].messages[-1]["content"])
+    assert "Nobody decided in time" in str(model.asked[-1].messages[-1]["content"])
 
 
 async def test_a_workspace_of_no_conversation_expires_in_silence(agent_url: str) -> None:

@@ -18,8 +18,10 @@ from placet.contracts.messages import (
     AttemptRequested,
     AttemptWithdrawn,
     Author,
+    CallSurfaced,
     CallsWithdrawn,
     DiscardWorkspace,
+    JobCaller,
     JobCommitted,
     MergedEntry,
     Message,
@@ -34,7 +36,7 @@ from placet.contracts.messages import (
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 from tests.builders import a_posted_message
-from tests.support.agents import PAY, finished, says
+from tests.support.agents import PAY, finished, opened, says
 
 BEHAVIOUR = Behaviour("", steps_max=3, final_answer=False)
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
@@ -295,6 +297,19 @@ def test_people_are_asked_about_a_job_once_and_jobs_hears_what_became_of_it() ->
     question.does("take_result", Answer(commit.call_id, Result("succeeded", data=data)), BEHAVIOUR)
     assert [("committed", 1, 1)] == question.told
     assert question.now.turn is None
+
+
+def test_who_waits_for_a_job_reads_what_its_commit_would_do() -> None:
+    """The entries were staged in other conversations: their lines go along with the card."""
+    question = Question()
+    entries = [MergedEntry(call_id="call-a", digest="a" * 64, tool="write_file", summary="Create a.md")]
+    caller = JobCaller(conversation_id="conversation-1", call_id="accomplish-1")
+    question.does("propose_job", asked().model_copy(update={"entries": entries, "caller": caller}), {})
+    question.does("take_opened", opened(ToolCallProposed(tenant="acme", call=question.calls[0])), BEHAVIOUR)
+    told = [each.data for each in question.sent if isinstance(each, CallSurfaced) and each.kind == "tool_call"]
+    assert [[{"call_id": "call-a", "tool": "write_file", "summary": "Create a.md"}]] == [
+        each["entries"] for each in told
+    ]
 
 
 def test_a_withdrawn_question_says_what_became_of_it() -> None:

@@ -54,6 +54,20 @@ def test_a_card_names_the_staged_entries() -> None:
     assert lines[1:] == [each["summary"] for each in shown_card(state.calls["c3"].card)["staged"]]
 
 
+def test_a_card_of_a_job_names_what_was_staged_elsewhere() -> None:
+    """The log of whoever called the job has the commit alone, which brings its lines along."""
+    state = ConversationState()
+    lines = [{"call_id": each, "tool": "write", "summary": f"Create {each}.md"} for each in ("c1", "c2")]
+    commit = {"turn_id": "t", "call_id": "c3", "tool": "commit_changes", "arguments": ENTRIES, "caller": "job"}
+    card = {"approval_id": "p", "revision": 1, "summary": "Apply 2", "digest": "d" * 64, "state": "pending"}
+    begun, card_of = items()[:3], {**commit, **card}
+    told = [("tool_call", {**commit, "status": "proposed", "entries": lines}), ("approval", card_of)]
+    for item in [*begun, *(Item(4 + at, kind, "", data) for at, (kind, data) in enumerate(told))]:  # type: ignore[arg-type]
+        state.read(item)
+    assert lines == shown_card(state.calls["c3"].card)["staged"]
+    assert ["c1", "c2"] == interrupt_of(state.calls["c3"])["responseSchema"]["properties"]["leave_out"]["items"]["enum"]
+
+
 def test_a_page_of_the_ai_sdk_is_told_the_entries() -> None:
     """In the request and in the part that follows the approval."""
     _, chunks = replay(begin(Goal(message_id="m", newest=9)), items())

@@ -27,6 +27,7 @@ from placet.gateway.jobs.schemas import JobIn
         ({"epsilon": True}, "epsilon\n  Input should be a valid number"),
         ({"budget": {"tokens": True}}, "budget.tokens\n  Input should be a valid integer"),
         ({"budget": {"tokens": "9000"}}, "budget.tokens\n  Input should be a valid integer"),
+        ({"labels": {"task": "a"}}, "'task' is a label that jobs give to their own conversations"),
         ({"budget": {"tokens": 19_999}}, "tokens is 19999: less than tokens_per_attempt, 20000"),
     ],
     ids=[
@@ -41,6 +42,7 @@ from placet.gateway.jobs.schemas import JobIn
         "epsilon yes",
         "tokens yes",
         "tokens in words",
+        "a label of jobs",
         "no attempt can be paid",
     ],
 )

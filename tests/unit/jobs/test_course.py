@@ -93,6 +93,15 @@ def test_a_lost_attempt_costs_its_share_until_it_is_heard_of() -> None:
     assert "ended too late: it has no vote" in course.log[-1][1]["line"]
 
 
+def test_a_lost_attempt_that_answers_nothing_keeps_its_share() -> None:
+    """It was withdrawn while its model was asked, and nobody knows what that has used."""
+    course = a_course("a", budget=JobBudget(tokens_per_attempt=100))
+    task, (first, _) = started(course)
+    course.lose(task, first)
+    course.take(task, first, an_end(first, flags=["stopped"], input_tokens=0, output_tokens=0))
+    assert (100, 100) == (course.job.tokens, first.input_tokens)
+
+
 @pytest.mark.parametrize(("number", "times"), [(1, "once"), (2, "2 times")])
 def test_what_was_paid_twice_is_said(number: int, times: str) -> None:
     """A worker died while its model was asked: the line of the attempt says so."""

@@ -64,7 +64,7 @@ def test_target_that_only_a_tool_named_is_flagged() -> None:
 def test_card_speaks_its_language() -> None:
     """German and Turkish cards say it too."""
     assert {"to": "nur in der Ausgabe von read_inbox gesehen"} == stood(a_card_of({"/to": ["tool:read_inbox"]}, "de"))
-    assert {"to": "soranın kendi sözlerinde"} == stood(a_card_of({"/to": ["user"]}, "tr"))
+    assert {"to": "isteyenin kendi sözlerinde"} == stood(a_card_of({"/to": ["user"]}, "tr"))
 
 
 def test_kept_card_keeps_it() -> None:
