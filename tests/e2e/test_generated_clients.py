@@ -29,7 +29,7 @@ from tests.support.system import System
 def description(system: System, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The OpenAPI document of a running gateway."""
     path = tmp_path_factory.mktemp("description") / "openapi.json"
-    path.write_text(httpx.get(f"{system.url}/openapi.json").raise_for_status().text)
+    path.write_text(httpx.get(f"{system.url}/openapi.json", timeout=60).raise_for_status().text)
     return path
 
 
