@@ -35,14 +35,10 @@ class StagedWork(Asking):
 
     def discard_changes(self, asked: m.DiscardChanges) -> None:
         """Throw away what is staged; a commit that people are asked about is withdrawn first, and its end does so."""
-        commits = list(dict.fromkeys(each.commit_id for each in self.staged if each.commit_id))
-        waiting = [each for each in self.staged if each.commit_id is None]
         said = f": {json.dumps(asked.reason, ensure_ascii=False)}" if asked.reason else ""
-        self._withdraw(commits, "cancelled", f"Not run: {asked.by} threw away what was staged{said}.")
-        if waiting:
-            text = storable(staging.discarded_text(asked.by, asked.reason))
-            self._discard(waiting, by=asked.by, reason=asked.reason)
-            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": text})
+        withdrawn = f"Not run: {asked.by} threw away what was staged{said}."
+        told = storable(staging.discarded_text(asked.by, asked.reason))
+        self._throw_away(self.staged, withdrawn, told, by=asked.by, reason=asked.reason)
 
     def take_expired(self, expired: m.WorkspaceExpired) -> None:
         """Forget what nobody decided in time; a commit that people are asked about is withdrawn, and its end does so.
@@ -55,12 +51,18 @@ class StagedWork(Asking):
             self._withdraw(commits, "cancelled", staging.EXPIRED)
             return
         gone = [each for each in self.staged if each.workspace_id == expired.workspace_id]
-        waiting = [each for each in gone if each.commit_id is None]
-        commits = list(dict.fromkeys(each.commit_id for each in gone if each.commit_id))
-        self._withdraw(commits, "cancelled", staging.EXPIRED)
+        self._throw_away(gone, staging.EXPIRED, staging.EXPIRED_TEXT, reason=staging.EXPIRED)
+
+    def _throw_away(
+        self, entries: Sequence[StagedEntry], withdrawn: str, told: str, *, by: str = "", reason: str = ""
+    ) -> None:
+        """Withdraw commits, whose end discards their entries, and discard the others; the model hears of these."""
+        commits = list(dict.fromkeys(each.commit_id for each in entries if each.commit_id))
+        waiting = [each for each in entries if each.commit_id is None]
+        self._withdraw(commits, "cancelled", withdrawn)
         if waiting:
-            self._discard(waiting, reason=staging.EXPIRED)
-            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": staging.EXPIRED_TEXT})
+            self._discard(waiting, by=by, reason=reason)
+            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": told})
 
     def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
         """Tell executors that nobody wants entries any more, and frontends that their calls never run."""

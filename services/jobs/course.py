@@ -66,8 +66,9 @@ class Course(WorkspaceCourse):
         self.tasks[task.number] = task
         if task.state is TaskState.READY:
             spec, job = self.job.spec, self.job
-            record, plan = Record(job.agreed, job.cast), spec.plan
+            plan = spec.plan
             if task.number != DIVISION:
+                record = Record(job.agreed, job.cast)
                 needed = votes_needed(plan.k, plan.p, record, tasks=job.tasks, epsilon=plan.epsilon)
                 task.k = needed.k
                 if needed.misses(plan.epsilon):
@@ -297,10 +298,10 @@ class Course(WorkspaceCourse):
     def _fail(self, task: Task) -> None:
         votes = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
         most = self.job.spec.plan.attempts_max
-        tried = counted(task.drawn, "attempt", "attempts")
-        task.reason = f"No answer can win: {tried}, votes: {votes}."
+        why = f"{counted(task.drawn, 'attempt', 'attempts')}, votes: {votes}"
         if task.k > most:
-            task.reason = f"No answer can win: it must be ahead by {task.k} votes, and attempts_max is {most}."
+            why = f"it must be ahead by {task.k} votes, and attempts_max is {most}"
+        task.reason = f"No answer can win: {why}."
         task.running, self.job.active = 0, self.job.active - 1
         self._move_task(task, TaskEvent.NO_MAJORITY, {"votes": task.votes, "k": task.k})
         self._note_task(task, f"{task.name} failed: {task.reason}")

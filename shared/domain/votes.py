@@ -9,7 +9,7 @@ Pure: approval asks it of every decision, the gateway of every card, so that a p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,8 +64,12 @@ class Tally:
     def words(self) -> str:
         """How far the approval is: `1 of 2 approvals`, alternatives joined by `or`, what must all be met by `and`."""
         said = [f"{panel.counted} of {panel.approvals}" for panel in self.panels]
+        return f"{self.joined(said, 'or', 'and')} approvals"
+
+    def joined(self, said: Sequence[str], either: str, both: str) -> str:
+        """Return what is said of each panel in one line, with the words for `or` and `and` between."""
         groups = self.demanded or (range(len(said)),)
-        return " and ".join(" or ".join(said[number] for number in numbers) for numbers in groups) + " approvals"
+        return f" {both} ".join(f" {either} ".join(said[number] for number in numbers) for numbers in groups)
 
 
 def approves_alone(held: Held, voter: Voter, directory: Directory) -> bool:

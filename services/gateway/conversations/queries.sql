@@ -7,15 +7,6 @@ LEFT JOIN read.conversations AS r ON r.tenant = c.tenant AND r.conversation_id =
 LEFT JOIN read.jobs AS j ON j.tenant = r.tenant AND j.job_id = r.job_id
 WHERE c.tenant = :tenant AND c.conversation_id = :conversation_id
 
--- name: lock_conversation
-SELECT c.tenant, c.conversation_id, c.agent, c.language, c.labels, c.visitor, c.created_at, c.created_by,
-    c.opener_decides, c.ended_at, c.holder, c.holder_revision, c.operator, c.held_since, c.held_reason, c.told_seq,
-    r.job_id, j.author
-FROM gateway.conversations AS c
-LEFT JOIN read.conversations AS r ON r.tenant = c.tenant AND r.conversation_id = c.conversation_id
-LEFT JOIN read.jobs AS j ON j.tenant = r.tenant AND j.job_id = r.job_id
-WHERE c.tenant = :tenant AND c.conversation_id = :conversation_id FOR UPDATE OF c
-
 -- name: adopt_conversation
 INSERT INTO gateway.conversations (tenant, conversation_id, agent, language, labels, created_at)
 SELECT tenant, conversation_id, agent, language, labels, created_at FROM read.conversations

@@ -13,7 +13,7 @@ from typing import Any
 from placet.gateway.conversations.holder import Held
 from placet.gateway.conversations.items import Item, ItemType
 from placet.gateway.states import State
-from placet.runtime.queries import Query, load_queries
+from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
 from placet.runtime.work import Work
 
@@ -91,6 +91,7 @@ class Opening:
 
 
 QUERIES = load_queries(__file__)
+_LOCK = query("lock_conversation", f"{QUERIES.load_conversation.source} FOR UPDATE OF c")
 
 
 async def find_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
@@ -113,12 +114,12 @@ async def shown_in(connection: Connection, tenant: str, conversation_id: str) ->
 
 async def lock_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
     """Return one conversation and keep it from changing until the commit."""
-    return await _find(connection, QUERIES.lock_conversation, (tenant, conversation_id))
+    return await _find(connection, _LOCK, (tenant, conversation_id))
 
 
 async def _find(connection: Connection, load: Query, place: Place) -> Conversation | None:
-    for query in (load, QUERIES.adopt_conversation, load):
-        if rows := await connection.run(query, tenant=place[0], conversation_id=place[1]):
+    for statement in (load, QUERIES.adopt_conversation, load):
+        if rows := await connection.run(statement, tenant=place[0], conversation_id=place[1]):
             return Conversation(*rows[0])
     return None
 

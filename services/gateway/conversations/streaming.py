@@ -41,11 +41,8 @@ ItemLimit = Annotated[int, Query(ge=1, le=ITEMS_MAX, description="Items of one a
 async def start_of(
     deps: Deps, caller: Caller, conversation_id: str, last_event_id: str | None, after: str | None
 ) -> int:
-    """Return the number after which a client wants items; raise Refused for no number (400) or conversation (404).
-
-    The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
-    """
-    wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
+    """Return the number after which a client wants items; raise Refused for no number (400) or conversation (404)."""
+    wanted = wanted_after(last_event_id, after)
     place = (caller.tenant, conversation_id)
     async with reading(deps.runtime.database) as connection:
         if await find_for(connection, caller, conversation_id) is None:
@@ -76,6 +73,14 @@ def streaming(
                     yield event_frame(entry.event, entry.data)
 
     return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
+
+
+def wanted_after(last_event_id: str | None, after: str | None) -> int:
+    """Return the number after which a client wants events; raise Refused (400) for no number.
+
+    The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
+    """
+    return number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
 
 
 def number_of(name: str, text: str) -> int:

@@ -33,8 +33,12 @@ def entries_of(staged: Mapping[str, Data], arguments: Any) -> list[Data]:
 def leave_out_schema(card: Mapping[str, Any]) -> Data:
     """Return the property by which an answer may leave entries of a commit out; none where the card is of none."""
     entries = [each["call_id"] for each in card.get("staged") or ()]
-    described = {
-        "description": "Goes with a yes: the staged calls that do not run, and with them what touches the same."
+    if not entries:
+        return {}
+    return {
+        "leave_out": {
+            "type": "array",
+            "items": {"type": "string", "enum": entries},
+            "description": "Goes with a yes: the staged calls that do not run, and with them what touches the same.",
+        }
     }
-    items = {"type": "string", "enum": entries}
-    return {"leave_out": {"type": "array", "items": items, **described}} if entries else {}

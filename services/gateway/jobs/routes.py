@@ -21,7 +21,7 @@ from placet.gateway.conversations.live import Closed
 from placet.gateway.conversations.service import known_agent, may_open
 from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, item_frame
 from placet.gateway.conversations.store import read_log as read_conversation
-from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, number_of
+from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, wanted_after
 from placet.gateway.http.callers import After as Cursor
 from placet.gateway.http.callers import CallerOf, DepsOf, JobId, Limit, PathId
 from placet.gateway.http.deps import Deps
@@ -167,9 +167,8 @@ async def follow(
 ) -> StreamingResponse:
     """Follow a job: every line of its log after the given one, then what comes, without gap or repeat."""
     job = await found_job(deps, caller, job_id)
-    wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
     # A number from before a restored backup must not silence the stream for ever.
-    start = min(wanted, job["log_seq"])
+    start = min(wanted_after(last_event_id, after), job["log_seq"])
     topic = job_topic(caller.tenant, job_id)
 
     async def frames() -> Any:

@@ -90,14 +90,12 @@ class Waiting:
         """Return what decides it, in words: `1 of 2 approvals`; what must all be met is joined by `and`."""
         if not self.several:
             return text(language, "one approval decides")
-        panels = self.counted.tally.panels
+        tally = self.counted.tally
         ways = [
             text(language, "{counted} of {approvals}", counted=each.counted, approvals=each.approvals)
-            for each in panels
+            for each in tally.panels
         ]
-        groups = self.counted.tally.demanded or (range(len(ways)),)
-        either, both = f" {text(language, 'or')} ", f" {text(language, 'and')} "
-        joined = both.join(either.join(ways[number] for number in numbers) for numbers in groups)
+        joined = tally.joined(ways, text(language, "or"), text(language, "and"))
         return text(language, "{ways} approvals", ways=joined)
 
     def claimed(self, now: datetime) -> str:

@@ -208,11 +208,10 @@ class Files(Staging):
             if await self.read_plain(above, context):
                 text = f"{above!r} is a file, or was one before what waits; decide that first."
                 raise ToolError(text, code="refused_path")
-        beneath = await context.workspace.under(self.name, f"{path}/")
-        if any(each.digest for each in beneath.values()):
+        waiting = [each for each, left in (await context.workspace.under(self.name, "")).items() if left.digest]
+        if any(each.startswith(f"{path}/") for each in waiting):
             raise ToolError(f"{path!r} is a folder.", code="refused_path")
-        waiting = await context.workspace.under(self.name, "")
-        if twin := next(filter(None, (_twin(each, path) for each, left in waiting.items() if left.digest)), ""):
+        if twin := next(filter(None, (_twin(each, path) for each in waiting)), ""):
             raise ToolError(f"{path!r} differs from {twin!r} in case or form alone.", code="refused_path")
 
     async def read_plain(self, path: str, context: ToolContext) -> bool:

@@ -21,7 +21,7 @@ from placet.contracts.messages import (
 )
 from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
 from tests.builders import a_posted_message
-from tests.support.agents import ScriptedModel, an_agent, finished, refused, says
+from tests.support.agents import Agent, ScriptedModel, an_agent, finished, refused, says
 from tests.support.openai_rules import openai_fault
 
 PAY = ("pay", '{"amount": 299}')
@@ -47,6 +47,15 @@ def committed(proposed: ToolCallProposed, *outcomes: tuple[ToolCallProposed, Any
         EntryOutcome(call_id=each.call.call_id, tool=each.call.tool, outcome=outcome) for each, outcome in outcomes
     ]
     return finished(proposed, data=CommitResult(state="committed", entries=entries).model_dump(mode="json"))
+
+
+async def stages_one(agent: Agent) -> ToolCallProposed:
+    """Let a turn end that has staged one call, which people are asked about on request; return the call."""
+    await agent.post(a_posted_message())
+    (payment,) = await agent.came(ToolCallProposed)
+    await agent.post(staged(payment, 1, "on_request"))
+    await agent.ended()
+    return payment
 
 
 async def test_a_commit_is_proposed_and_told_over_a_restart(agent_url: str) -> None:
@@ -99,10 +108,7 @@ async def test_a_person_asks_for_the_decision_between_turns(agent_url: str) -> N
     """A turn of its own without a model's step: its commit waits, and then the model speaks."""
     model = ScriptedModel([says("", PAY), says("Later."), says("It is done.")])
     async with an_agent(agent_url, model) as agent:
-        await agent.post(a_posted_message())
-        (payment,) = await agent.came(ToolCallProposed)
-        await agent.post(staged(payment, 1, "on_request"))
-        await agent.ended()
+        payment = await stages_one(agent)
         await agent.post(ProposeChanges(**PLACE, by="person:ada"))
         _, commit = await agent.came(ToolCallProposed, 2)
         await agent.post(committed(commit, (payment, "succeeded")))
@@ -118,10 +124,7 @@ async def test_a_person_throws_away_what_is_staged(agent_url: str) -> None:
     """Executors hear of it, and the model reads it before the next message."""
     model = ScriptedModel([says("", PAY), says("Later."), says("I see.")])
     async with an_agent(agent_url, model) as agent:
-        await agent.post(a_posted_message())
-        (payment,) = await agent.came(ToolCallProposed)
-        await agent.post(staged(payment, 1, "on_request"))
-        await agent.ended()
+        await stages_one(agent)
         await agent.post(DiscardChanges(**PLACE, by="person:ada", reason="Wrong week"))
         (discarded,) = await agent.came(DiscardWorkspace)
         await agent.post(a_posted_message(text="and now?"))
@@ -135,10 +138,7 @@ async def test_what_nobody_decided_in_time_is_forgotten(agent_url: str) -> None:
     """Its calls end as discarded, the model reads why before the next message, and nothing is proposed of it."""
     model = ScriptedModel([says("", PAY), says("Later."), says("I see.")])
     async with an_agent(agent_url, model) as agent:
-        await agent.post(a_posted_message())
-        (payment,) = await agent.came(ToolCallProposed)
-        await agent.post(staged(payment, 1, "on_request"))
-        await agent.ended()
+        payment = await stages_one(agent)
         await agent.post(WorkspaceExpired(**PLACE, workspace_id="another"))
         await agent.post(WorkspaceExpired(**PLACE, workspace_id="w1"))
         await agent.came(DiscardWorkspace)
