@@ -30,6 +30,8 @@ REASONS: Mapping[str, str] = {
     "answer_too_long": "It wrote more in one step than it may.",
 }
 NOT_ASKED = "People were not asked any more."
+#: Told of an attempt that was stopped while its model was asked.
+UNCOUNTED = "Its model was being asked: what that question used is not counted."
 _COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
 _FLAGS: frozenset[str] = frozenset(get_args(Flag))
 _THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")

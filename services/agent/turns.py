@@ -368,12 +368,13 @@ class Turns(ConversationState):
     def _end_turn(self, turn: Turn, by: str) -> None:
         """Stop a turn that is not over."""
         detail = {"step": turn.step, "fence": turn.fence}
+        asked = self.attempt is not None and turn.state is State.THINKING
         self._move(turn, Event.STOPPED, detail)
         calls = [call for call in self._of_turn(turn) if call.state in {CallState.OPEN, CallState.CONTINUED}]
         for call in calls:
             self._move_call(call, CallEvent.TURN_STOPPED, {"turn_id": turn.turn_id})
         turn.fence += 1
-        turn.reason = storable(rules.stopped_by(by))
+        turn.reason = storable(rules.stopped_by(by)) + (f" {attempts.UNCOUNTED}" if asked else "")
         self._close(turn)
         turn.stopped_number = self.log_seq
         self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(by))

@@ -74,7 +74,9 @@ def log(
     job_id: Id,
     attempt: Annotated[str, typer.Option(help="Id of an attempt: what its agent was told, said, called and got.")] = "",
     *,
-    follow: Annotated[bool, typer.Option(help="Go on with what comes.")] = False,
+    follow: Annotated[
+        bool, typer.Option(help="Go on with what comes, up to the job's end; attempts that end later are in the log.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print a job's log, one line per event; with `--json` every event whole, one per line."""

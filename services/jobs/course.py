@@ -89,7 +89,8 @@ class Course(WorkspaceCourse):
             # It is paid for all the same, and somebody should know.
             late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
             self._record_attempt(attempt, late, attempt.state, attempt.state)
-            self._note_attempt(task, attempt, "ended too late: it has no vote")
+            attempt.reason = attempt.reason or ended.reason
+            self._note_attempt(task, attempt, f"ended too late: it has no vote. {ended.reason}".rstrip())
             return
         flags: list[str] = list(ended.flags)
         key = ""

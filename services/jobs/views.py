@@ -10,7 +10,7 @@ VIEWS = {
     """,
     "job_tasks": """
         SELECT t.job_id, j.tenant, t.number, t.task_id, t.text, t.state, t.needs, t.produces, t.group_number, t.k,
-               t.votes, t.drawn, t.running, t.answer, t.reason
+               t.votes, t.drawn, t.drawn_before, t.running, t.answer, t.reason
         FROM jobs.tasks t JOIN jobs.jobs j USING (job_id)
     """,
     "job_attempts": """

@@ -350,6 +350,17 @@ def test_a_loser_leaves_nothing_behind() -> None:
     assert ["w1"] == [each.workspace_id for each in attempt.sent if isinstance(each, DiscardWorkspace)]
 
 
+def test_an_attempt_that_is_stopped_while_its_model_is_asked_says_what_is_not_counted() -> None:
+    """What the question used is known to nobody; jobs and people hear that it is missing."""
+    asked, waiting = Try(), Try()
+    waiting.says(PAYMENT)
+    for each in (asked, waiting):
+        each.does("take_withdrawn", AttemptWithdrawn(tenant="acme", conversation_id="c1", by="jobs"))
+    ((told,), (other,)) = asked.ended, waiting.ended
+    assert (["stopped"], ["stopped"]) == (told.flags, other.flags)
+    assert f"{other.reason} {attempts.UNCOUNTED}" == told.reason
+
+
 def test_what_a_winner_staged_waits_on_in_its_job() -> None:
     """Its conversation ends, and nothing of it is thrown away."""
     attempt = Try()

@@ -102,6 +102,17 @@ def test_a_lost_attempt_that_answers_nothing_keeps_its_share() -> None:
     assert (100, 100) == (course.job.tokens, first.input_tokens)
 
 
+def test_what_a_stopped_question_used_is_said_not_to_be_counted() -> None:
+    """Its attempt was withdrawn while its model was asked: the log and the attempt say why its numbers are low."""
+    course = a_course("a")
+    task, (first, _) = started(course)
+    course.close([task], [first])
+    why = "Stopped by jobs. Its model was being asked: what that question used is not counted."
+    course.take(task, first, an_end(first, flags=["stopped"], reason=why, input_tokens=0, output_tokens=0))
+    assert why == first.reason
+    assert course.log[-1][1]["line"].endswith(f"ended too late: it has no vote. {why}")
+
+
 @pytest.mark.parametrize(("number", "times"), [(1, "once"), (2, "2 times")])
 def test_what_was_paid_twice_is_said(number: int, times: str) -> None:
     """A worker died while its model was asked: the line of the attempt says so."""
