@@ -18,7 +18,7 @@ from placet.tools.contract import ToolContext, ToolError
 from placet.tools.files.pack import FILES, NAME, FilesResources, files_of, in_thread
 from placet.tools.files.paths import folder_parts_of, parts_of
 from placet.tools.files.settings import FilesSettings
-from placet.tools.files.tree import Found, Tree
+from placet.tools.files.tree import Folder, Found, Tree
 from placet.tools.resources import PackSettings
 from placet.tools.staging import Change, Waiting
 
@@ -53,13 +53,14 @@ async def open_resources(settings: PackSettings) -> AsyncIterator[dict[str, obje
 async def list_files(context: ToolContext, *, folder: str = "", depth: int = 0) -> dict[str, Any]:
     """List the files of a folder, and of the folders in it down to `depth`; what waits counts as done.
 
-    `{"files": [{"path", "size", "mode", "waiting"}], "more"}`; `more` is true where some are left out.
+    `{"files": [{"path", "size", "mode", "waiting"}], "folders": [path], "more"}`; `folders` are those below `depth`,
+    `more` is true where some are left out. Links, hidden files and names that are no text are not listed.
     """
-    found = await _files(context, folder, min(max(depth, 0), _FOLDERS_MAX))
+    found, below = await _files(context, folder, min(max(depth, 0), _FOLDERS_MAX))
     shown = [{**_shown(path, each), "waiting": isinstance(each, Waiting)} for path, each in found[:LISTED_MAX]]
-    if not shown and folder and not await _is_folder(context, folder):
+    if not shown and not below and folder and not await _is_folder(context, folder):
         raise ToolError(f"There is no folder {folder!r}.", code="not_found")
-    return {"files": shown, "more": len(found) > LISTED_MAX}
+    return {"files": shown, "folders": below[:LISTED_MAX], "more": max(len(found), len(below)) > LISTED_MAX}
 
 
 async def read_file(
@@ -103,7 +104,7 @@ async def search_files(
     wanted = text.casefold() if ignore_case else text
     left = files_of(context).settings.search_bytes_max
     hits: list[dict[str, Any]] = []
-    for path, each in await _files(context, folder, _FOLDERS_MAX):
+    for path, each in (await _files(context, folder, _FOLDERS_MAX))[0]:
         if not fnmatchcase(path.rpartition("/")[2], name) or each.size > files_of(context).settings.bytes_max:
             continue
         left -= each.size
@@ -149,26 +150,30 @@ async def _run(context: ToolContext, function: str, **arguments: Any) -> dict[st
     return {"done": told}
 
 
-async def _files(context: ToolContext, folder: str, depth: int) -> list[tuple[str, Found | Waiting]]:
-    """Return the files beneath a folder as they will be, by path."""
+async def _files(context: ToolContext, folder: str, depth: int) -> tuple[list[tuple[str, Found | Waiting]], list[str]]:
+    """Return the files beneath a folder as they will be, by path, and the folders that lie too deep."""
     parts, tree = folder_parts_of(folder), files_of(context).tree(context)
     prefix = "".join(f"{part}/" for part in parts)
     entries_max = files_of(context).settings.entries_max
 
-    def walked() -> list[Found]:
+    def walked() -> list[Found | Folder]:
         try:
             return list(tree.walk(parts, depth=depth, entries_max=entries_max))
         except FileNotFoundError:
             return []
 
-    found: dict[str, Found | Waiting] = {each.path: each for each in await in_thread(walked)}
+    standing = await in_thread(walked)
+    found: dict[str, Found | Waiting] = {each.path: each for each in standing if isinstance(each, Found)}
+    below = {each.path for each in standing if isinstance(each, Folder)}
     waiting: Mapping[str, Waiting] = await context.workspace.under(NAME, prefix)
     for path, each in waiting.items():
         if each.digest is None or tree.hides(tuple(path.split("/"))):
             found.pop(path, None)
         elif path.removeprefix(prefix).count("/") <= depth:
             found[path] = each
-    return sorted(found.items())
+        else:
+            below.add("/".join(path.split("/")[: len(parts) + depth + 1]))
+    return sorted(found.items()), sorted(below)
 
 
 async def _is_folder(context: ToolContext, folder: str) -> bool:

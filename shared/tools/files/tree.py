@@ -46,6 +46,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that was not looked into."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """All files beneath `path`, a folder that the operators trust."""
 
@@ -133,8 +140,10 @@ class Tree:
         if self.is_folder(parts):
             raise Refused(parts, "is a folder")
 
-    def walk(self, parts: Parts, *, depth: int, entries_max: int) -> Iterator[Found]:
+    def walk(self, parts: Parts, *, depth: int, entries_max: int) -> Iterator[Found | Folder]:
         """Yield the plain files beneath a folder in order of their paths, down to `depth` folders (0: its own).
+
+        Of deeper folders only the path is yielded.
 
         ToolError `too_many` after `entries_max` files and folders. Links, what is hidden, and names that no path can
         have, such as bytes that are no text, are passed over.
@@ -143,7 +152,7 @@ class Tree:
         with self.folder(parts) as held:
             yield from self._walk(held, parts, depth, left)
 
-    def _walk(self, held: int, parts: Parts, depth: int, left: list[int]) -> Iterator[Found]:
+    def _walk(self, held: int, parts: Parts, depth: int, left: list[int]) -> Iterator[Found | Folder]:
         with os.scandir(held) as entries:
             names = sorted(entry.name for entry in entries if not entry.name.startswith(OWN_PREFIX))
         for name in names:
@@ -157,7 +166,9 @@ class Tree:
                 status = os.stat(name, dir_fd=held, follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
                     yield Found("/".join(inner), status.st_size, status.st_mode & MODE_BITS)
-                elif stat.S_ISDIR(status.st_mode) and depth:
+                elif stat.S_ISDIR(status.st_mode) and not depth:
+                    yield Folder("/".join(inner))
+                elif stat.S_ISDIR(status.st_mode):
                     below = _enter(held, inner, create=False)
                     try:
                         yield from self._walk(below, inner, depth - 1, left)

@@ -179,6 +179,24 @@ async def test_folders_that_wait_do_not_differ_in_case_alone(tools: TestedTools)
     await tools.stage("create_file", workspace, path="src/deep/b.txt", content="b")
 
 
+async def test_folders_below_the_depth_are_named(root: Path, tools: TestedTools) -> None:
+    """Those that stand there and those that only wait, each once; hidden ones and links are not."""
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "src" / "deep" / "a.txt").write_text("a")
+    (root / "src" / "b.txt").write_text("b")
+    (root / ".env.d").mkdir()
+    (root / "link").symlink_to(root.parent)
+    workspace = TestedWorkspace()
+    await tools.stage("create_file", workspace, path="new/deep/c.txt", content="c")
+    await tools.stage("create_file", workspace, path="src/deep/d.txt", content="d")
+    context = tool_context(workspace=workspace)
+    listed = [await tools.call("list_files", context=context, depth=depth) for depth in (0, 1, 2)]
+    assert [["new", "src"], ["new/deep", "src/deep"], []] == [each.data["folders"] for each in listed]
+    assert [0, 1, 4] == [len(each.data["files"]) for each in listed]
+    inner = await tools.call("list_files", context=context, folder="src")
+    assert (["src/b.txt"], ["src/deep"]) == ([each["path"] for each in inner.data["files"]], inner.data["folders"])
+
+
 async def test_a_name_that_is_no_text_is_passed_over(root: Path, tools: TestedTools) -> None:
     """No path can mean it, and what stands beside it is listed and found."""
     (root / "plain.txt").write_text("needle")
