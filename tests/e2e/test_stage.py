@@ -480,6 +480,19 @@ async def test_one_entry_is_left_out_with_ag_ui(footing: Footing, place: Place) 
     assert (["monday.txt"], ["blue"]) == (list(place.written()), place.booked(conversation))
 
 
+async def test_one_entry_is_left_out_with_copilotkit(footing: Footing, place: Place) -> None:
+    """What its interrupt state resolves with names the entries that do not run."""
+    caller, thread = footing.approver(), new_id()
+    async with node_client("copilotkit.mjs", caller.url, caller.token, thread) as page:
+        asked = await page.do("say", text="plan the week")
+        (interrupt,) = asked["interrupts"]
+        entries = interrupt["responseSchema"]["properties"]["leave_out"]["items"]["enum"]
+        done = await page.do("resolve", payload={"approved": True, "leave_out": [entries[1]]})
+    assert ([], []) == (done["errors"], done["interrupts"])
+    conversation = (await caller.get(f"/v1/conversations/{thread}"))["id"]
+    assert (["monday.txt"], ["blue"]) == (list(place.written()), place.booked(conversation))
+
+
 async def test_one_entry_is_left_out_with_openai(footing: Footing, place: Place) -> None:
     """The request's metadata names it, beside the answer that approves."""
     caller = footing.approver()
