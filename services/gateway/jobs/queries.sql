@@ -17,7 +17,7 @@ FROM read.jobs
 WHERE tenant = :tenant AND job_id = :job_id
 
 -- name: tasks_of
-SELECT number, task_id, text, state, needs, produces, group_number, k, votes::text AS votes, drawn, running,
+SELECT number, task_id, text, state, needs, produces, group_number, k, votes::text AS votes, drawn, drawn_before, running,
     answer::text AS answer, reason
 FROM read.job_tasks
 WHERE tenant = :tenant AND job_id = :job_id

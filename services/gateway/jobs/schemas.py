@@ -179,6 +179,7 @@ class TaskOut(BaseModel):
     produces: list[str]
     k: int
     votes: dict[str, int]
+    votes_from: int = Field(description="Number of the first attempt whose vote counts: a conflict voids those before.")
     answer: dict[str, Any] | None
     reason: str
     attempts: list[AttemptOut]
@@ -250,7 +251,8 @@ def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row]) -> WholeJ
 
 def _task_out(row: Row, attempts: list[AttemptOut]) -> TaskOut:
     told = {name: row[name] for name in ("number", "state", "needs", "produces", "k", "votes", "answer", "reason")}
-    return TaskOut(id=row["task_id"], task=row["text"], group=row["group_number"], attempts=attempts, **told)
+    places = {"group": row["group_number"], "votes_from": row["drawn_before"] + 1}
+    return TaskOut(id=row["task_id"], task=row["text"], attempts=attempts, **places, **told)
 
 
 def _attempt_out(row: Row) -> AttemptOut:

@@ -110,7 +110,7 @@ def _node(task: TaskOut, x: int, y: int) -> Node:
     winner = _winner(task.votes)
     shown = task.attempts[-DOTS_MAX:]
     dots = tuple(
-        Dot(x + 12 + place * 11, y + HEIGHT - 13, _mark(each, winner), _told_attempt(each))
+        Dot(x + 12 + place * 11, y + HEIGHT - 13, _mark(each, winner, task.votes_from), _told_attempt(each))
         for place, each in enumerate(shown)
     )
     votes = ":".join(str(number) for number in sorted(task.votes.values(), reverse=True))
@@ -122,8 +122,10 @@ def _winner(votes: Mapping[str, int]) -> str:
     return max(votes, key=lambda key: (votes[key], key), default="")
 
 
-def _mark(attempt: AttemptOut, winner: str) -> Mark:
+def _mark(attempt: AttemptOut, winner: str, votes_from: int) -> Mark:
     match attempt.state:
+        case "voted" if attempt.attempt < votes_from:
+            return "lost"
         case "voted":
             return "agreed" if attempt.vote == winner else "other"
         case "flagged" | "conflicted":

@@ -66,6 +66,7 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         job=job,
         drawn=picture(job.tasks),
         thrown_out=thrown_out[-THROWN_OUT_MAX:],
+        lost=sum(each.state == "lost" for _, each in tried),
         tried=tried[-TRIED_MAX:],
         asked_again=sum(each.asked_again for _, each in tried),
         lines=list(reversed(lines)),
