@@ -19,6 +19,7 @@ from hanoi import model as hanoi
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import rulebook
 from tests.support.jobs import MODEL, SURE, begin, decided, ended, wrong_moves
+from tests.support.orphans import end_with_parent
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
 from tests.support.ports import free_port
 from tests.support.system import ROOT, SHOP_RULEBOOK, assert_invariants, until
@@ -45,7 +46,13 @@ class Embedded:
         environment["PLACET_TOOLS"] = str(ROOT / "examples")
         with (self.data.parent / "embedded.log").open("a") as log:
             self.running = subprocess.Popen(
-                command, cwd=ROOT, env=environment | self.environment, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                cwd=ROOT,
+                env=environment | self.environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
         assert self.running.stdout is not None
         return self.running.stdout.readline().strip()
@@ -79,7 +86,8 @@ class Embedded:
         """Wait for the process and close what was read from it; return its exit code."""
         assert self.running is not None
         assert self.running.stdout is not None
-        code = self.running.wait(60)
+        # It finishes what its slots are at, which takes its time on a busy machine.
+        code = self.running.wait(120)
         self.running.stdout.close()
         return code
 

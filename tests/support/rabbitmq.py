@@ -29,6 +29,8 @@ DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 """Where a developer's own node usually is."""
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+PREFIX = "placet-test-"
+"""Begins the names of virtual hosts that tests make."""
 BATCH = 16
 """Virtual hosts made at once."""
 POOLS = ("default", "payments")
@@ -49,6 +51,11 @@ def answers(url: str) -> bool:
     return True
 
 
+def has_room(administration: Administration | None) -> bool:
+    """Whether no other run of tests is on that broker, or died there: what it left keeps file handles, and is busy."""
+    return administration is not None and not any(name.startswith(PREFIX) for name in administration.vhosts())
+
+
 async def delete_queues(url: str) -> None:
     """Delete every queue that the topology has, those of the tests' pools too."""
     names = [*(spec.name for spec in QUEUES), *map(retry_name, RETRY_DELAYS_SECONDS)]
@@ -67,6 +74,9 @@ class Administration(Protocol):
 
     def delete(self, vhosts: Sequence[str]) -> None:
         """Delete `vhosts` and all that is in them."""
+
+    def vhosts(self) -> list[str]:
+        """Return the names of all virtual hosts."""
 
     def consumers(self, vhost: str) -> list[tuple[str, str, int]]:
         """Return queue, channel and prefetch of each consumer in a virtual host."""
@@ -100,6 +110,12 @@ class CommandLine:
     def delete(self, vhosts: Sequence[str]) -> None:
         """Delete `vhosts` and all that is in them."""
         self._for_each(vhosts, 'rabbit_vhost:delete(Vhost, <<"tests">>)')
+
+    def vhosts(self) -> list[str]:
+        """Return the names of all virtual hosts."""
+        command = [self._control, "--quiet", "--formatter", "json", "list_vhosts"]
+        found = subprocess.run(command, capture_output=True, check=True).stdout
+        return [row["name"] for row in json.loads(found)]
 
     def consumers(self, vhost: str) -> list[tuple[str, str, int]]:
         """Return queue, channel and prefetch of each consumer in a virtual host."""
@@ -143,6 +159,10 @@ class ManagementApi:
         for vhost in vhosts:
             self.call("DELETE", f"/api/vhosts/{quote(vhost, safe='')}")
 
+    def vhosts(self) -> list[str]:
+        """Return the names of all virtual hosts."""
+        return [row["name"] for row in json.loads(self.call("GET", "/api/vhosts"))]
+
     def consumers(self, vhost: str) -> list[tuple[str, str, int]]:
         """Return queue, channel and prefetch of each consumer in a virtual host."""
         rows = json.loads(self.call("GET", f"/api/consumers/{quote(vhost, safe='')}"))
@@ -178,7 +198,7 @@ class VirtualHosts:
     def __init__(self, url: str, administration: Administration) -> None:
         self._url = urlsplit(url)
         self._administration = administration
-        self._prefix = f"placet-test-{secrets.token_hex(4)}"
+        self._prefix = f"{PREFIX}{secrets.token_hex(4)}"
         self._made = 0
         self._unused: list[str] = []
 

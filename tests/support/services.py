@@ -1,8 +1,8 @@
 """Find the services that tests need, or start private ones, and run a command with their addresses set.
 
 `python -m tests.support.services [--browser] [--durable] COMMAND …`. An address in the environment wins and must
-answer; else a local server with the usual credentials is used, if it takes enough connections; else private ones run as
-long as the command does.
+answer; else a local server with the usual credentials is used, if it takes enough connections and no other run of
+tests has left anything there; else private ones run as long as the command does.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def provide(environment: Mapping[str, str], stack: ExitStack, *, durable: bool =
     say("PostgreSQL", found)
     variables[POSTGRES] = found or stack.enter_context(postgres.private_server(durable=durable))
     found = find_rabbitmq(environment)
+    if found and RABBITMQ not in environment and not rabbitmq.has_room(administration(environment, found)):
+        found = None
     say("RabbitMQ", found)
     if found:
         return variables | {RABBITMQ: found}

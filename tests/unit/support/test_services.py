@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import services
+from tests.support import rabbitmq, services
 
 NOBODY = "127.0.0.1:1"
 """Port 1 refuses connections on any machine worth testing on."""
@@ -20,6 +20,17 @@ def test_a_named_broker_that_does_not_answer_is_an_error() -> None:
     """An address in the environment is never replaced by another broker in silence."""
     with pytest.raises(services.UnreachableError, match="PLACET_TEST_RABBITMQ_URL"):
         services.find_rabbitmq({services.RABBITMQ: f"amqp://me:secret@{NOBODY}/"})
+
+
+@pytest.mark.parametrize(("names", "room"), [(["/"], True), (["/", "placet-test-0af3-1"], False)])
+def test_a_broker_with_what_another_run_left_is_not_used(names: list[str], *, room: bool) -> None:
+    """A run that died leaves queues whose handles a broker soon lacks; one that goes on needs them."""
+
+    class Known(rabbitmq.CommandLine):
+        def vhosts(self) -> list[str]:
+            return names
+
+    assert room == rabbitmq.has_room(Known("none"))
 
 
 def test_passwords_are_not_shown() -> None:
