@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -24,6 +27,7 @@ from tests.support import faults
 from tests.support.faults import Fault, name_of
 from tests.support.ground import Ground, a_ground
 from tests.support.programs import FAKETIME, MissingProgramError, apt, ensure
+from tests.support.standby import a_standby, take_over
 from tests.support.system import ROOT, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -37,6 +41,7 @@ ALONE = (
     faults.memory_alarm,
     faults.disk_alarm,
     faults.close_connections,
+    faults.overdue_delivery,
     faults.restart_database,
     faults.read_only_database,
     faults.no_connections,
@@ -71,8 +76,11 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Groun
 
 
 @asynccontextmanager
-async def talk(ground: Ground) -> AsyncIterator[None]:
-    """Have calls proposed, decided and run while the block runs; afterwards each has ended, as it should."""
+async def talk(ground: Ground) -> AsyncIterator[Load]:
+    """Have calls proposed, decided and run while the block runs; afterwards each has ended, as it should.
+
+    Yields those who talk.
+    """
     system = ground.system
     keys = system.key("chat", person="storm"), system.key("decide", person="grace")
     load, over = Load(system.url, system.database_url, *keys), asyncio.Event()
@@ -87,7 +95,7 @@ async def talk(ground: Ground) -> AsyncIterator[None]:
 
     try:
         await until(heard, "everybody has said something")
-        yield
+        yield load
         await ground.healed()
         over.set()
         await until(quiet, "all is quiet")
@@ -162,6 +170,32 @@ async def test_a_full_disk_of_the_database_loses_nothing(tmp_path: Path) -> None
             await asyncio.to_thread(filler.unlink)
             # It may have given up: its log could not be written.
             await asyncio.to_thread(ground.postgres.start)
+
+
+async def test_a_disk_that_does_not_take_what_is_flushed_confirms_nothing(tmp_path: Path) -> None:
+    """The database ends itself where its log cannot reach the disk, and comes back with what it had confirmed."""
+    strace = shutil.which("strace")
+    if strace is None or os.geteuid():
+        pytest.skip("what a disk answers is changed by strace, as root")
+    async with a_house(tmp_path) as ground, talk(ground):
+        failing = ["--quiet=all", "--output", str(tmp_path / "strace"), "--trace=fsync,fdatasync"]
+        failing += ["--inject=fsync,fdatasync:error=EIO", "--follow-forks"]
+        processes = [ground.postmaster(), *(each.pid for each in psutil.Process(ground.postmaster()).children())]
+        tracer = await asyncio.create_subprocess_exec(strace, *failing, *(f"--attach={each}" for each in processes))
+        await until(lambda: _said(ground, "could not fdatasync"), "the disk has failed")
+        tracer.send_signal(signal.SIGINT)
+        await tracer.wait()
+        await asyncio.to_thread(ground.postgres.start)
+
+
+async def _said(ground: Ground, words: str) -> bool:
+    return words in (ground.disk / "log").read_text(errors="replace")
+
+
+async def test_a_standby_that_takes_over_has_all_that_was_confirmed(tmp_path: Path) -> None:
+    """The database is gone for good in the middle of it; its synchronous standby goes on where it stopped."""
+    async with a_house(tmp_path) as ground, a_standby(ground) as standby, talk(ground) as load:
+        load.database_url = await take_over(ground, standby)
 
 
 def _fill(path: Path) -> None:

@@ -19,6 +19,8 @@ Fault = Callable[[Ground, random.Random], Awaitable[None]]
 
 #: How long a fault that goes by itself lasts, in seconds.
 SHORT, LONG = 0.3, 3.0
+#: How long a delivery may be held where that is short, and how often the broker looks, in milliseconds.
+DELIVERY_MS, TICK_MS = 1_000, 500
 
 
 async def kill_service(ground: Ground, dice: random.Random) -> None:
@@ -36,9 +38,9 @@ async def stop_service(ground: Ground, dice: random.Random) -> None:
         victim.start()
 
 
-async def pause_service(ground: Ground, dice: random.Random) -> None:
+async def pause_service(ground: Ground, dice: random.Random, *services: str) -> None:
     """SIGSTOP one process for longer than its lease: it wakes up late and believes that it holds what others took."""
-    with ground.victim(dice, "executor", "agent") as victim:
+    with ground.victim(dice, *(services or ("executor", "agent"))) as victim:
         assert victim.running is not None
         victim.running.send_signal(signal.SIGSTOP)
         try:
@@ -71,6 +73,26 @@ async def disk_alarm(ground: Ground, _: random.Random) -> None:
     await ground.control("set_disk_free_limit", "9000GB")
     await asyncio.sleep(LONG)
     await ground.control("set_disk_free_limit", "50MB")
+
+
+async def overdue_delivery(ground: Ground, dice: random.Random) -> None:
+    """Have the broker allow a second for a delivery, and one process hold its own for longer: its channel is closed."""
+    said = len(ground.node.log())
+    await ground.control("eval", _allowed(DELIVERY_MS, TICK_MS))
+    try:
+        await close_connections(ground, dice)
+        await ground.healed()
+        await pause_service(ground, dice, "agent")
+        assert "timed out" in ground.node.log()[said:], "no delivery was held for too long"
+    finally:
+        await ground.control("eval", _allowed(1_800_000, 60_000))
+        await close_connections(ground, dice)
+
+
+def _allowed(delivery_ms: int, tick_ms: int) -> str:
+    """Return what tells the broker how long deliveries may be held on channels that open from now on."""
+    setting = "application:set_env(rabbit, {}, {})"
+    return f"{setting.format('consumer_timeout', delivery_ms)}, {setting.format('channel_tick_interval', tick_ms)}."
 
 
 async def close_connections(ground: Ground, _: random.Random) -> None:

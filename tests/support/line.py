@@ -45,6 +45,9 @@ class Line:
         for task in list(self._going):
             task.cancel()
         await asyncio.gather(*self._going, return_exceptions=True)
+        # Those who had only just come in: a task that is cancelled before it began does nothing.
+        self.cut()
+        await asyncio.sleep(0)
 
     def cut(self) -> None:
         """End every connection at once, as a network does that fails: nobody says goodbye."""
@@ -64,6 +67,7 @@ class Line:
             self._speaks.set()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         task = asyncio.create_task(self._connect(reader, writer))
         self._going.add(task)
         task.add_done_callback(self._going.discard)
@@ -75,7 +79,7 @@ class Line:
                 return
             answers, there = await self._dial()
             both.append(there)
-            self._writers.update(both)
+            self._writers.add(there)
             carried = [
                 asyncio.ensure_future(self._carry(reader, there)),
                 asyncio.ensure_future(self._carry(answers, writer)),

@@ -123,6 +123,10 @@ class PrivateNode:
         path.chmod(0o700)
         return str(path)
 
+    def log(self) -> str:
+        """Return what the node has logged."""
+        return "".join(each.read_text(errors="replace") for each in sorted((self._folder / "log").glob("*.log")))
+
     def _last_words(self) -> str:
         lines = (self._folder / "console.log").read_text(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
