@@ -8,8 +8,8 @@ import pytest
 
 from placet.cli.invariants import invariants
 from tests.contract.test_features import NAMED, ROOT, functions_of
+from tests.support.faults import ALONE, name_of
 from tests.support.faults import FAULTS as LIBRARY
-from tests.support.faults import name_of
 
 PAGE = (ROOT / "docs" / "reliability.md").read_text()
 ROW = re.compile(r"(?m)^\| (\d+) \|[^|]+\|([^|]+)\|(.*)\|$")
@@ -54,7 +54,7 @@ def test_a_fault_has_a_test_or_says_why_not(number: int, proof: str) -> None:
 
 def test_a_fault_that_is_named_is_one_of_the_library() -> None:
     """What stands in brackets behind a test is what the test is told."""
-    known = {name_of(fault) for fault in LIBRARY}
+    known = {name_of(fault) for fault in (*LIBRARY, *ALONE)}
     told = {
         name
         for _, proof in FAULTS

@@ -209,6 +209,8 @@ OF_THE_HOUSE: Mapping[Fault, int] = {
     hang_up: 4,
 }
 FAULTS: Mapping[Fault, int] = {**OF_PROCESSES, **OF_THE_HOUSE}
+#: Those that change how the house is set for a while: not for a storm, in which others do so, too.
+ALONE = (overdue_delivery,)
 
 
 def name_of(fault: Fault) -> str:
