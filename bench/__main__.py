@@ -15,8 +15,8 @@ from typing import Any
 
 import uvloop
 
-from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, soak, stage, tenants
-from bench.measurement import System
+from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, lists, soak, stage, tenants
+from bench.measurement import System, lines_of, ratios_of
 from bench.placet_system import EMBEDDED, PLACET, SINGLE, UNGATED
 from bench.report import RESULTS, figures, in_turns, ratios, say, table, write
 
@@ -117,7 +117,14 @@ async def pending(extent: Extent) -> Found:
     """Time what people wait for where very many approvals wait for them."""
     seen = await inbox.measure(*((10_000, 10) if extent.short else (1_000_000, 100)))
     everything = {f"{name}_ms": {str(size): ms for size, ms in by.items()} for name, by in seen.items()}
-    return inbox.ratios(seen), everything, inbox.table(seen)
+    return inbox.ratios(seen), everything, lines_of(seen)
+
+
+async def pages(extent: Extent) -> Found:
+    """Time the first page of each list that administrators have, where it is very long."""
+    seen = await lists.measure(*((10_000, 10) if extent.short else (1_000_000, 200)))
+    everything = {f"{name}_ms": {str(size): ms for size, ms in by.items()} for name, by in seen.items()}
+    return {f"list_{name}": ratio for name, ratio in ratios_of(seen).items()}, everything, lines_of(seen)
 
 
 async def staged(extent: Extent) -> Found:
@@ -151,6 +158,7 @@ PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "linear": executors,
     "memory": memory,
     "inbox": pending,
+    "lists": pages,
     "stage": staged,
     "jobs": hanoi,
     "tenants": quiet_tenant,

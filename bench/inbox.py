@@ -7,13 +7,12 @@ that what grows with the rows is not hidden behind what does not.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 
-from bench.measurement import percentile
+from bench.measurement import Act, medians_ms, ratios_of, warm_up_of
 from bench.processor import POSTGRES_URL
 from bench.report import say
 from placet.approval import worker
@@ -71,8 +70,6 @@ DIRECTORY = Directory(people={"ada": Person("ada"), "bob": Person("bob")}, group
 OPERATOR = Caller("acme", "person:bob", "api_key", frozenset({"decide"}))
 MEMBER = Caller("acme", "person:ada", "api_key", frozenset({"decide"}))
 
-Act = Callable[[], Awaitable[object]]
-
 
 async def measure(rows: int, times: int) -> dict[str, dict[int, float]]:
     """Return the median milliseconds of each act among few approvals and among `rows`, taken in turns.
@@ -94,17 +91,7 @@ async def measure(rows: int, times: int) -> dict[str, dict[int, float]]:
 
 def ratios(found: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
     """Return how many times as long each act takes among many as among few."""
-    return {f"{name}_vs_{FEW}": round(by[max(by)] / by[min(by)], 2) for name, by in found.items()}
-
-
-def table(found: Mapping[str, Mapping[int, float]]) -> str:
-    """Lay the figures out for a terminal."""
-    sizes = sorted(next(iter(found.values())))
-    lines = [f"{'p50 ms among':<22}" + "".join(f"{size:>12}" for size in sizes) + f"{'ratio':>8}"]
-    for name, by in found.items():
-        ratio = by[sizes[-1]] / by[sizes[0]]
-        lines.append(f"{name:<22}" + "".join(f"{by[size]:>12.2f}" for size in sizes) + f"{ratio:>8.2f}")
-    return "\n".join(lines)
+    return {f"{name}_vs_{FEW}": ratio for name, ratio in ratios_of(found).items()}
 
 
 @asynccontextmanager
@@ -217,16 +204,12 @@ class _Decisions:
 
 async def _medians_ms(acts: Mapping[int, Act], times: int) -> dict[int, float]:
     """Return the median of each, done in turns: a machine that gets slower meanwhile slows all alike."""
-    warm_up = max(10, times // 10)
     for act in acts.values():
         if isinstance(act, _Decisions):
-            await act.prepare(times + warm_up)
-    waits: dict[int, list[float]] = {size: [] for size in acts}
-    for _ in range(times + warm_up):
-        for size, act in acts.items():
-            if isinstance(act, _Expiry):
-                await act.before()
-            began = perf_counter()
-            await act()
-            waits[size].append(perf_counter() - began)
-    return {size: round(percentile(seen[warm_up:], 0.5) * 1000, 3) for size, seen in waits.items()}
+            await act.prepare(times + warm_up_of(times))
+
+    async def before(act: Act) -> None:
+        if isinstance(act, _Expiry):
+            await act.before()
+
+    return await medians_ms(acts, times, before)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from time import perf_counter
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,45 @@ def middle(runs: Sequence[Measurement]) -> Measurement:
         median(run.cpu_ms_per_call for run in runs),
         median(run.recorded_p50_ms for run in runs),
     )
+
+
+Act = Callable[[], Awaitable[object]]
+"""Something that is timed."""
+
+
+def warm_up_of(times: int) -> int:
+    """Return how often an act is done before it is timed: the planner settles then."""
+    return max(10, times // 10)
+
+
+async def medians_ms(
+    acts: Mapping[int, Act], times: int, before: Callable[[Act], Awaitable[None]] | None = None
+) -> dict[int, float]:
+    """Return the median of each, done in turns: a machine that gets slower meanwhile slows all alike.
+
+    `before` prepares each turn and is not timed.
+    """
+    warm_up = warm_up_of(times)
+    waits: dict[int, list[float]] = {size: [] for size in acts}
+    for _ in range(times + warm_up):
+        for size, act in acts.items():
+            if before is not None:
+                await before(act)
+            began = perf_counter()
+            await act()
+            waits[size].append(perf_counter() - began)
+    return {size: round(percentile(seen[warm_up:], 0.5) * 1000, 3) for size, seen in waits.items()}
+
+
+def ratios_of(found: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
+    """Return how many times as long each act takes among most as among fewest."""
+    return {name: round(by[max(by)] / by[min(by)], 2) for name, by in found.items()}
+
+
+def lines_of(found: Mapping[str, Mapping[int, float]]) -> str:
+    """Lay medians out for a terminal: an act in each line, a size in each column."""
+    sizes = sorted(next(iter(found.values())))
+    lines = [f"{'p50 ms among':<24}" + "".join(f"{size:>12}" for size in sizes) + f"{'ratio':>8}"]
+    for name, ratio in ratios_of(found).items():
+        lines.append(f"{name:<24}" + "".join(f"{found[name][size]:>12.2f}" for size in sizes) + f"{ratio:>8.2f}")
+    return "\n".join(lines)

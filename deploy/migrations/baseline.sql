@@ -395,7 +395,9 @@ CREATE TABLE dead_letters.dead_letters (
   CONSTRAINT ck_dead_letters_resolved_iff_not_open CHECK ((state <> 'open') = (resolved_at IS NOT NULL))
 )
 ;;
-CREATE INDEX ix_dead_letters_open ON dead_letters.dead_letters (tenant, received_at) WHERE state = 'open'
+CREATE INDEX ix_dead_letters_newest ON dead_letters.dead_letters (tenant, received_at DESC, dead_letter_id DESC)
+;;
+CREATE INDEX ix_dead_letters_open ON dead_letters.dead_letters (tenant, received_at DESC, dead_letter_id DESC) WHERE state = 'open'
 ;;
 CREATE TABLE dead_letters.history (
   id BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -913,7 +915,9 @@ CREATE TABLE jobs.jobs (
 )
  WITH (fillfactor = 70)
 ;;
-CREATE INDEX ix_jobs_newest ON jobs.jobs (tenant, created_at)
+CREATE INDEX ix_jobs_author ON jobs.jobs (tenant, author, created_at DESC, job_id DESC)
+;;
+CREATE INDEX ix_jobs_newest ON jobs.jobs (tenant, created_at DESC, job_id DESC)
 ;;
 CREATE TABLE jobs.log (
   job_id VARCHAR NOT NULL,
@@ -1013,13 +1017,15 @@ CREATE INDEX ix_deliveries_crowded ON notifier.deliveries (tenant, channel, reci
 ;;
 CREATE INDEX ix_deliveries_due ON notifier.deliveries (due_at) WHERE state = 'due'
 ;;
-CREATE INDEX ix_deliveries_given_up ON notifier.deliveries (tenant, updated_at, delivery_id) WHERE state = 'given_up'
+CREATE INDEX ix_deliveries_given_up ON notifier.deliveries (tenant, updated_at DESC, delivery_id DESC) WHERE state = 'given_up'
 ;;
 CREATE INDEX ix_deliveries_in_place ON notifier.deliveries (delivery_id) WHERE pending AND state IN ('due', 'sent') AND split_part(channel, ':', 1) = 'slack'
 ;;
 CREATE INDEX ix_deliveries_late ON notifier.deliveries (tell_by) WHERE pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')
 ;;
 CREATE INDEX ix_deliveries_message ON notifier.deliveries ((reference ->> 'channel'), (reference ->> 'ts')) WHERE reference ->> 'ts' IS NOT NULL
+;;
+CREATE INDEX ix_deliveries_newest ON notifier.deliveries (tenant, updated_at DESC, delivery_id DESC) WHERE state NOT IN ('asleep', 'spared')
 ;;
 CREATE INDEX ix_deliveries_stopped ON notifier.deliveries (delivery_id) WHERE pending AND state IN ('due', 'sent') AND card->>'stopped' <> ''
 ;;
@@ -1129,7 +1135,9 @@ CREATE TABLE notifier.webhook_events (
 ;;
 CREATE INDEX ix_webhook_events_due ON notifier.webhook_events (due_at) WHERE state = 'due'
 ;;
-CREATE INDEX ix_webhook_events_given_up ON notifier.webhook_events (tenant, created_at, event_id) WHERE state = 'given_up'
+CREATE INDEX ix_webhook_events_given_up ON notifier.webhook_events (tenant, created_at DESC, event_id DESC) WHERE state = 'given_up'
+;;
+CREATE INDEX ix_webhook_events_newest ON notifier.webhook_events (tenant, created_at DESC, event_id DESC)
 ;;
 CREATE TABLE policy.activations (
   activation_id VARCHAR NOT NULL,

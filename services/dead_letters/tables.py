@@ -10,6 +10,9 @@ from sqlmodel import Field, SQLModel
 from placet.dead_letters.states import MACHINE, State
 from placet.runtime.database import check_states
 
+#: The order of the list: each page of it is a stretch of one index.
+_NEWEST_FIRST = (sa.text("received_at DESC"), sa.text("dead_letter_id DESC"))
+
 
 class DeadLetterRow(SQLModel, table=True):
     """One event, or unreadable bytes, that could not be handled."""
@@ -18,7 +21,8 @@ class DeadLetterRow(SQLModel, table=True):
     __table_args__ = (
         check_states("state", State),
         sa.CheckConstraint("(state <> 'open') = (resolved_at IS NOT NULL)", name="resolved_iff_not_open"),
-        sa.Index("ix_dead_letters_open", "tenant", "received_at", postgresql_where=sa.text("state = 'open'")),
+        sa.Index("ix_dead_letters_open", "tenant", *_NEWEST_FIRST, postgresql_where=sa.text("state = 'open'")),
+        sa.Index("ix_dead_letters_newest", "tenant", *_NEWEST_FIRST),
         {"schema": "dead_letters"},
     )
 

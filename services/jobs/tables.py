@@ -28,7 +28,8 @@ class JobRow(SQLModel, table=True):
         check_states("state", JobState),
         check_states("changes", Changes),
         sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
-        sa.Index("ix_jobs_newest", "tenant", "created_at"),
+        sa.Index("ix_jobs_newest", "tenant", sa.text("created_at DESC"), sa.text("job_id DESC")),
+        sa.Index("ix_jobs_author", "tenant", "author", sa.text("created_at DESC"), sa.text("job_id DESC")),
         _CHANGING,
     )
 

@@ -18,6 +18,10 @@ CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->
 LATE_ROWS = "pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')"
 STOPPED_ROWS = "pending AND state IN ('due', 'sent') AND card->>'stopped' <> ''"
 SHOWN_IN_PLACE_ROWS = "pending AND state IN ('due', 'sent') AND split_part(channel, ':', 1) = 'slack'"
+#: Deliveries that people see in lists, in the words of the view: of the others nobody is told anything yet.
+SHOWN_ROWS = "state NOT IN ('asleep', 'spared')"
+_LAST_CHANGED = (sa.text("updated_at DESC"), sa.text("delivery_id DESC"))
+_NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("event_id DESC"))
 UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
 
 
@@ -39,13 +43,9 @@ class DeliveryRow(SQLModel, table=True):
             "recipient",
             postgresql_where=sa.text("pending AND state IN ('due', 'kept', 'sent')"),
         ),
-        sa.Index(
-            "ix_deliveries_given_up",
-            "tenant",
-            "updated_at",
-            "delivery_id",
-            postgresql_where=sa.text("state = 'given_up'"),
-        ),
+        # Pages of the lists of what was given up, and of all that people are shown.
+        sa.Index("ix_deliveries_given_up", "tenant", *_LAST_CHANGED, postgresql_where=sa.text("state = 'given_up'")),
+        sa.Index("ix_deliveries_newest", "tenant", *_LAST_CHANGED, postgresql_where=sa.text(SHOWN_ROWS)),
         sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
         # A reply in Slack names the message that it stands under.
         sa.Index(
@@ -111,12 +111,9 @@ class EventRow(SQLModel, table=True):
         sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
         sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
         sa.Index(
-            "ix_webhook_events_given_up",
-            "tenant",
-            "created_at",
-            "event_id",
-            postgresql_where=sa.text("state = 'given_up'"),
+            "ix_webhook_events_given_up", "tenant", *_NEWEST_FIRST, postgresql_where=sa.text("state = 'given_up'")
         ),
+        sa.Index("ix_webhook_events_newest", "tenant", *_NEWEST_FIRST),
         {"schema": "notifier"},
     )
 

@@ -22,13 +22,14 @@ VIEWS = {
         SELECT verdict_id, call_id, tenant, schema_digest, effect, rule, reason, rulebook_digest, judged_at
         FROM policy.verdicts
     """,
-    # The approved call's arguments as people may see them; the real ones stay with policy.
+    # The approved call's arguments as people may see them; the real ones stay with policy. A time that may change
+    # within a statement would have every row computed before the first is returned.
     "grants": """
         SELECT grant_id, tenant, approval_id, owner, rule, tool, scope, subject, shown_arguments AS arguments, bounds,
                uses, uses_left, given_at, expires_at, revoked_at, revoked_by, void_at, void_reason,
                CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
                     WHEN void_at IS NOT NULL THEN 'void'
-                    WHEN expires_at <= clock_timestamp() THEN 'expired'
+                    WHEN expires_at <= statement_timestamp() THEN 'expired'
                     WHEN uses_left = 0 THEN 'used_up'
                     ELSE 'active' END AS state
         FROM policy.grants

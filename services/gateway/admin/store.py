@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from placet.gateway.store.paging import Cursor
+from placet.gateway.store.paging import ROWS_MAX, Cursor
 from placet.runtime.queries import Query, query
 from placet.runtime.sql import Connection
 
@@ -25,6 +25,8 @@ class Listed:
     columns: str
     #: Whether its rows belong to tenants; the house's own do not.
     of_tenant: bool = True
+    #: Where a state is computed: what it means of the columns, which have statistics.
+    states: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 DEAD_LETTERS = Listed(
@@ -44,12 +46,20 @@ DELIVERIES = Listed(
 WEBHOOK_EVENTS = Listed(
     "webhook_events", "event_id", "created_at", "event_id, webhook, type, state, attempt, error, due_at, created_at"
 )
+_STANDS = "revoked_at IS NULL AND void_at IS NULL"
 GRANTS = Listed(
     "grants",
     "grant_id",
     "given_at",
     "grant_id, approval_id, owner, rule, tool, scope, subject, arguments, bounds, uses, uses_left, given_at,"
     " expires_at, revoked_at, revoked_by, void_at, void_reason, state",
+    states={
+        "revoked": "revoked_at IS NOT NULL",
+        "void": "revoked_at IS NULL AND void_at IS NOT NULL",
+        "expired": f"{_STANDS} AND expires_at <= statement_timestamp()",
+        "used_up": f"{_STANDS} AND expires_at > statement_timestamp() AND uses_left = 0",
+        "active": f"{_STANDS} AND expires_at > statement_timestamp() AND uses_left > 0",
+    },
 )
 COUNTERS = Listed("limit_counters", "counter_id", "touched_at", "counter_id, rule, measure, per, subject, touched_at")
 ACTIVATIONS = Listed(
@@ -62,12 +72,13 @@ ACTIVATIONS = Listed(
 
 
 @lru_cache
-def _page(listed: Listed, names: tuple[str, ...], *, after: bool) -> Query:
-    wanted = [f"{name} = :{name}" for name in names]
+def _page(listed: Listed, names: tuple[str, ...], state: str | None, *, after: bool) -> Query:
+    wanted = [f"{name} = :{name}" for name in names] + ([state] if state else [])
     wanted += [f"({listed.at}, {listed.id}) < (:after_at, :after_id)"] if after else []
     where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
-    order = f"ORDER BY {listed.at} DESC, {listed.id} DESC LIMIT :most"
-    return query(listed.view, f"SELECT {listed.columns} FROM read.{listed.view} {where} {order}")  # noqa: S608 - ours
+    order = f"ORDER BY {listed.at} DESC, {listed.id} DESC LIMIT {ROWS_MAX}"
+    rows = f"SELECT {listed.columns} FROM read.{listed.view} {where} {order}"  # noqa: S608 - ours
+    return query(listed.view, f"SELECT * FROM ({rows}) AS newest LIMIT :most")  # noqa: S608 - ours
 
 
 async def list_page(
@@ -76,7 +87,8 @@ async def list_page(
     """Return rows of a tenant, newest first, from after a cursor on; a filter that is None asks for nothing."""
     given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     given |= {"tenant": tenant} if listed.of_tenant else {}
-    statement = _page(listed, tuple(given), after=after is not None)
+    state = listed.states.get(given.pop("state")) if listed.states and "state" in given else None
+    statement = _page(listed, tuple(given), state, after=after is not None)
     given |= {"after_at": after.at, "after_id": after.id} if after else {}
     return [dict(row) for row in await connection.run(statement, **given, most=limit)]
 
@@ -90,11 +102,11 @@ async def find(connection: Connection, listed: Listed, tenant: str, row_id: str)
 # A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.
 _NEWEST_CALLS = query(
     "newest_calls",
-    "SELECT h.id::text AS place, c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at,"
+    "SELECT h.id::text AS place, c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at,"  # noqa: S608 - ours
     " c.answered_at FROM ("
     "SELECT id, call_id FROM read.history WHERE service = 'agent' AND tenant = :tenant AND machine = 'tool_call'"
-    " AND event = 'proposed' AND (:after::bigint IS NULL OR id < :after::bigint) ORDER BY id DESC LIMIT :most"
-    ") AS h JOIN read.tool_calls AS c USING (call_id) ORDER BY h.id DESC",
+    " AND event = 'proposed' AND (:after::bigint IS NULL OR id < :after::bigint) ORDER BY id DESC"
+    f" LIMIT {ROWS_MAX}) AS h JOIN read.tool_calls AS c USING (call_id) ORDER BY h.id DESC LIMIT :most",
 )
 _UNKNOWN_CALLS = query(
     "unknown_calls",

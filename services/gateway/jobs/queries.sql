@@ -1,12 +1,16 @@
 -- What the gateway reads of jobs.
 
+-- The constant is `placet.gateway.store.paging.ROWS_MAX`.
 -- name: list_jobs
-SELECT job_id, agent, author, state, spec ->> 'task' AS task, tasks, decided, running, attempts, flagged, tokens, cost,
-    unpriced, reason, changes, entries, created_at, ended_at
-FROM read.jobs
-WHERE tenant = :tenant AND (:author::text IS NULL OR author = :author) AND (:state::text IS NULL OR state = :state)
-    AND (:after_at::timestamptz IS NULL OR (created_at, job_id) < (:after_at, :after_id::text))
-ORDER BY created_at DESC, job_id DESC
+SELECT * FROM (
+    SELECT job_id, agent, author, state, spec ->> 'task' AS task, tasks, decided, running, attempts, flagged, tokens,
+        cost, unpriced, reason, changes, entries, created_at, ended_at
+    FROM read.jobs
+    WHERE tenant = :tenant AND (:author::text IS NULL OR author = :author) AND (:state::text IS NULL OR state = :state)
+        AND (:after_at::timestamptz IS NULL OR (created_at, job_id) < (:after_at, :after_id::text))
+    ORDER BY created_at DESC, job_id DESC
+    LIMIT 201
+) AS newest
 LIMIT :most
 
 -- name: find_job

@@ -9,13 +9,17 @@ RETURNING holder_revision
 -- name: list_held
 SELECT c.conversation_id, c.holder, c.operator, c.held_since, c.held_reason, c.agent, c.language,
     newest.text, newest.role, newest.at
-FROM gateway.conversations c LEFT JOIN LATERAL (
+FROM (
+    -- The constant is `placet.gateway.store.paging.ROWS_MAX`.
+    SELECT * FROM gateway.conversations AS c
+    WHERE c.tenant = :tenant AND c.held_since IS NOT NULL AND c.ended_at IS NULL
+        AND (:state::text IS NULL OR c.holder = :state)
+        AND (:after_at::timestamptz IS NULL OR (c.held_since, c.conversation_id) < (:after_at, :after_id::text))
+    ORDER BY c.held_since DESC, c.conversation_id DESC LIMIT 201
+) AS c LEFT JOIN LATERAL (
     SELECT left(l.data ->> 'text', :title_max) AS text, l.data ->> 'role' AS role, l.at FROM read.log l
     WHERE l.tenant = c.tenant AND l.conversation_id = c.conversation_id AND l.type = 'message'
         AND l.data ->> 'text' <> ''
     ORDER BY l.seq DESC LIMIT 1
 ) AS newest ON true
-WHERE c.tenant = :tenant AND c.held_since IS NOT NULL AND c.ended_at IS NULL
-    AND (:state::text IS NULL OR c.holder = :state)
-    AND (:after_at::timestamptz IS NULL OR (c.held_since, c.conversation_id) < (:after_at, :after_id::text))
 ORDER BY c.held_since DESC, c.conversation_id DESC LIMIT :most

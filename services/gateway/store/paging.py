@@ -13,6 +13,9 @@ from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
 
+#: Rows that a list asks for at most: those of the largest page, and one more. Statements say it as a constant: by a
+#: limit among the values the planner thinks a tenth of all rows, and sorts these instead of walking an index.
+ROWS_MAX = 201
 #: What is said of a text that is no cursor.
 NO_CURSOR = "not a cursor of this list"
 _ID = re.compile(r"^[A-Za-z0-9_-]{1,64}$")

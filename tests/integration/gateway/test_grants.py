@@ -35,7 +35,7 @@ def a_grant(house: House, **changes: Any) -> str:
         "uses": 3,
         "uses_left": 2,
         "given_at": NOW + timedelta(minutes=number),
-        "expires_at": NOW + timedelta(hours=1),
+        "expires_at": datetime.now(UTC) + timedelta(hours=1),
         "state": "active",
     } | changes
     insert(house.url, "grants", **values)
@@ -96,7 +96,7 @@ async def test_a_revoked_grant_says_so(house: House) -> None:
 async def test_grants_are_paged_and_filtered_by_state(house: House) -> None:
     """Each grant once, newest first."""
     grants = [a_grant(house, number=number) for number in range(5)]
-    a_grant(house, number=9, state="expired")
+    a_grant(house, number=9, state="expired", expires_at=NOW)
     async with house.client(house.key("decide")) as ada:
         first = (await ada.get("/v1/grants?state=active&limit=3")).json()
         rest = (await ada.get(f"/v1/grants?state=active&limit=3&cursor={first['next']}")).json()
