@@ -19,6 +19,8 @@ from placet.surfaces.texts import number, plural, text
 ChangeKind = Literal["create", "change", "delete"]
 #: Lines at the head of a unified diff that name the file.
 HEADERS = 2
+#: Entries, and lines that they add and remove, of a plan whose diffs are open from the beginning.
+SMALL_ENTRIES, SMALL_LINES = 5, 60
 #: Characters of one argument of a staged call in a line.
 FACT_MAX = 200
 
@@ -99,6 +101,12 @@ class Plan:
     def calls(self) -> tuple[Entry, ...]:
         """The staged calls."""
         return tuple(each for each in self.entries if each.kind == "call")
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all its diffs together are read at a glance."""
+        lines = sum(change.added + change.removed for entry in self.entries for change in entry.changes)
+        return len(self.entries) <= SMALL_ENTRIES and lines <= SMALL_LINES
 
     def counts(self) -> dict[ChangeKind, int]:
         """Return how many keys are created, changed and deleted in the end, whatever happened to them on the way."""

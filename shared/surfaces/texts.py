@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from babel.dates import format_datetime, get_day_names, get_timezone
+from babel.dates import format_date, format_time, get_datetime_format, get_day_names, get_timezone
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
@@ -83,8 +83,8 @@ def weekdays(locale: str, days: Iterable[int]) -> str:
 
 
 def moment(locale: str, at: datetime, timezone: str = "UTC") -> str:
-    """Return a moment as people of that language write it, with its time zone's short name."""
-    return (
-        format_datetime(at, "medium", tzinfo=get_timezone(timezone), locale=locale)
-        + f" {at.astimezone(get_timezone(timezone)).tzname()}"
-    )
+    """Return a moment as people of that language write it, to the minute, with its time zone's short name."""
+    local = at.astimezone(get_timezone(timezone))
+    day, time = format_date(local, "medium", locale=locale), format_time(local, "short", locale=locale)
+    joined = str(get_datetime_format("medium", locale)).replace("'", "").replace("{1}", day).replace("{0}", time)
+    return f"{joined} {local.tzname()}"

@@ -88,14 +88,22 @@ class AlwaysApproved:
 
 
 def waiting(held: Sequence[Held], since: datetime, now: datetime, points: int) -> list[tuple[datetime, int]]:
-    """Return how many of these waited at `points` moments, evenly apart; the last one is `now`."""
+    """Return how many of these waited at once, at most, up to each of `points` moments and after the one before.
+
+    The moments are evenly apart; the last one is `now`.
+    """
     step = (now - since) / points
-    moments = [since + step * number for number in range(1, points)] + [now]
-    return [(at, sum(_waits(each, at) for each in held)) for at in moments]
-
-
-def _waits(held: Held, at: datetime) -> bool:
-    return held.created_at <= at and (held.closed_at is None or held.closed_at > at)
+    changes = [(each.created_at, 1) for each in held]
+    changes += [(each.closed_at, -1) for each in held if each.closed_at is not None]
+    # Of what happens at one moment, what closes closes first.
+    left, found, count = sorted(changes, reverse=True), [], 0
+    for at in [*(since + step * number for number in range(1, points)), now]:
+        most = count
+        while left and left[-1][0] <= at:
+            count += left.pop()[1]
+            most = max(most, count)
+        found.append((at, most))
+    return found
 
 
 def by_rule(held: Iterable[Held]) -> list[RuleNumbers]:
@@ -154,18 +162,34 @@ def by_person(held: Iterable[Held], votes: Sequence[Vote]) -> list[PersonNumbers
     return sorted(found, key=lambda each: (-each.decisions, each.person))
 
 
-def _person(person: str, votes: Sequence[Vote], cards: dict[str, Held]) -> PersonNumbers:
-    unread, before = 0, None
+def unread(held: Iterable[Held], votes: Iterable[Vote]) -> set[str]:
+    """Return the ids of what was approved sooner than a fast reader reads it, by anybody. `votes` are in order."""
+    cards = {each.approval_id: each for each in held}
+    people: dict[str, list[Vote]] = defaultdict(list)
+    for vote in votes:
+        if vote.approval_id in cards:
+            people[vote.person].append(vote)
+    return {vote.approval_id for theirs in people.values() for vote in _unread(theirs, cards)}
+
+
+def _unread(votes: Sequence[Vote], cards: dict[str, Held]) -> list[Vote]:
+    """Return the approvals of one person that were given sooner than a fast reader reads the card."""
+    found, before = [], None
     for vote in votes:
         card = cards[vote.approval_id]
         # One card is read at a time: not before it was there, nor before the decision on the one before.
         shown_at = card.created_at if before is None else max(card.created_at, before)
         shown = (vote.decided_at - shown_at).total_seconds()
-        unread += vote.verb == "approve" and shown < card.characters / CHARACTERS_PER_SECOND
+        if vote.verb == "approve" and shown < card.characters / CHARACTERS_PER_SECOND:
+            found.append(vote)
         before = vote.decided_at
+    return found
+
+
+def _person(person: str, votes: Sequence[Vote], cards: dict[str, Held]) -> PersonNumbers:
     hours = Counter(_hour(vote.decided_at) for vote in votes)
     approvals = sum(vote.verb == "approve" for vote in votes)
-    return PersonNumbers(person, len(votes), approvals, unread, max(hours.values()))
+    return PersonNumbers(person, len(votes), approvals, len(_unread(votes, cards)), max(hours.values()))
 
 
 def by_hour(votes: Iterable[Vote]) -> list[int]:

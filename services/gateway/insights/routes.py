@@ -24,6 +24,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import (
     BOUNDS,
+    DECIDED,
     AlwaysApproved,
     Held,
     PersonNumbers,
@@ -32,6 +33,7 @@ from placet.gateway.insights.numbers import (
     by_hour,
     by_person,
     by_rule,
+    unread,
     waiting,
     without_names,
 )
@@ -52,7 +54,7 @@ Named = Annotated[str, Query(min_length=1, max_length=128)]
 
 
 class Waiting(BaseModel):
-    """How many calls waited at a moment."""
+    """How many calls waited at once, at most, up to a moment and after the one before."""
 
     at: datetime
     waiting: int
@@ -101,6 +103,8 @@ class SuggestionOut(BaseModel):
     would_pass: int = Field(description="Held calls of the last 30 days that would have run without asking.")
     denied: int = Field(description="How many of these calls, of the rules that held them, people denied.")
     edited: int = Field(description="And how many people changed, or answered themselves.")
+    undecided: int = Field(description="And how many nobody decided: they wait, expired or were withdrawn.")
+    unread: int = Field(description="And how many were approved sooner than a fast reader reads the card.")
 
 
 @router.get("", response_model=InsightsOut, responses=described(400, 401, 403, 503))
@@ -134,6 +138,8 @@ async def insights(deps: DepsOf, caller: CallerOf, days: Days = 7) -> Any:
 async def suggestion(deps: DepsOf, caller: CallerOf, rule: Named, tool: Named) -> Any:
     """Suggest a rule for calls that were held and always approved unedited, and replay the last 30 days with it."""
     held, made, report = await _tried(deps, caller, rule, tool)
+    async with reading(deps.runtime.database) as connection:
+        hasty = unread(held, await load_votes(connection, caller.tenant, held))
     passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
     before = {each["before"]["rule"] for each in passed}
     ends = [each for each in held if each.tool == tool and each.rule in before]
@@ -144,6 +150,8 @@ async def suggestion(deps: DepsOf, caller: CallerOf, rule: Named, tool: Named) -
         would_pass=sum(each["count"] for each in passed),
         denied=sum(each.state == "denied" for each in ends),
         edited=sum(each.edited or each.state == "answered" for each in ends),
+        undecided=sum(each.state not in DECIDED for each in ends),
+        unread=sum(each.approval_id in hasty for each in ends),
     )
 
 

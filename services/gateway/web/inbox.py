@@ -19,6 +19,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
+from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import BATCH_MAX
 from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_of
@@ -34,8 +35,9 @@ from placet.gateway.store import reading
 from placet.gateway.store.paging import encode_cursor
 from placet.gateway.store.read import Row, load_approvals
 from placet.gateway.web.asked import ALL, PAGE, Asked, asked_of, chips_of, facets_of, orders, said
-from placet.gateway.web.cards import CardVoteIn, made
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render, set_up_was_run
+from placet.gateway.web.cards import made
+from placet.gateway.web.decision_form import wish_of
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import DIFFERING_MAX, Group, Waiting, grouped, waiting_of
 from placet.surfaces.texts import text
@@ -97,8 +99,13 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLRespo
 async def decide_in_place(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted) -> HTMLResponse:
     """Decide a card of the list, and show it as it is then; what went wrong stands on the card."""
     caller.need(Scope.DECIDE)
-    vote = form_model(form, CardVoteIn)
-    notice = await made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason.strip(), vote.revision))
+    row = await deps.decisions.find(caller, approval_id)
+    try:
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
+    except (NotAnArgument, Refused) as error:
+        notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
+    else:
+        notice = await made(deps, caller, approval_id, wish.ask())
     (found,) = await _with_votes(deps, caller, [await deps.decisions.find(caller, approval_id)])
     values = {"card": found, "caller": caller, "back": "/inbox", "notice": notice}
     return render("inbox_card.html", language=caller.language, **values)

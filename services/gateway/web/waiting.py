@@ -14,6 +14,7 @@ from placet.domain.grants import offered_again
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.approvals.mine import decidable
+from placet.gateway.approvals.store.comments import count_comments
 from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.read import Row, list_untold
@@ -46,6 +47,8 @@ class Waiting:
     plan: Plan | None = None
     #: Who is on duty now of each group that may decide and has an on-call plan; none once it is over.
     on_duty: tuple[str, ...] = ()
+    #: How many comments there are on it.
+    comments: int = 0
 
     @property
     def open(self) -> bool:
@@ -57,6 +60,8 @@ class Waiting:
         """Why it is decided by itself and never in a batch, in English; empty where it may be in one."""
         if is_commit(self.approval.tool):
             return "it is a plan of several entries"
+        if self.shown.tricks:
+            return "something in its arguments is to be looked at twice"
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
 
@@ -140,6 +145,7 @@ async def waiting_of(
     untold = await list_untold(connection, caller.tenant, rows)
     shown = await shown_calls(connection, rows, tools)
     plans = await plans_of(connection, rows, tools)
+    comments = await count_comments(connection, caller.tenant, [row["approval_id"] for row in rows])
     duty = DutyNow(directory, caller.language, datetime.now(UTC))
     outs = (approval_out(row, directory, untold) for row in rows)
     return tuple(
@@ -153,6 +159,7 @@ async def waiting_of(
             duty.of(approver for panel in counted[out.id].tally.panels for approver in panel.approvers)
             if out.state == "pending"
             else (),
+            comments.get(out.id, 0),
         )
         for row, out in zip(rows, outs, strict=True)
     )

@@ -352,6 +352,42 @@ async def test_a_decision_can_be_taken_back_before_it_is_sent(
         assert [("deny", row["digest"])] == [(claims.verb, claims.digest) for claims in house.approvers.claims]
 
 
+async def test_what_is_held_is_still_said_after_the_list_was_drawn_anew(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """The list is shown again: the decision stands on its card, another choice replaces it, signing out sends it."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        row, page = furnish(house)["mail"], await signed_in(house, browser)
+        await visit(house, page, "/inbox")
+        card = page.locator(f"#item-{row['approval_id']}")
+        await card.get_by_role("link", name=row["summary"]).click()
+        await card.get_by_role("button", name="Approve", exact=True).click()
+        await expect(card.get_by_role("status")).to_have_text("Approved.")
+        for drawn in ("#list", f"#item-{row['approval_id']}"):
+            await page.locator(drawn).dispatch_event("refresh")
+        await expect(card.get_by_role("status")).to_have_text("Approved.")
+        await expect(card.get_by_role("button", name="Deny", exact=True)).to_have_count(0)
+        await card.get_by_role("button", name="Undo").click()
+        await card.get_by_role("button", name="Deny", exact=True).click()
+        await expect(card.get_by_role("status")).to_have_text("Denied.")
+        await page.get_by_role("button", name="Sign out").click()
+        await page.wait_for_url("**/sign-in**")
+        assert [("deny", row["digest"])] == [(claims.verb, claims.digest) for claims in house.approvers.claims]
+
+
+async def test_a_double_click_decides_one_card(house: House, page: Page) -> None:
+    """The next card comes under the pointer: what is pressed at once was not meant for it."""
+    for number in range(3):
+        hold(house, "ship", f"Ship order {number}?", {"order": number})
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await visit(house, page, "/inbox")
+    await page.locator(".item").first.click()
+    await page.locator(".item[data-current] button.approve").dblclick()
+    await expect(page.locator(".item .badge").first).to_have_text("approved")
+    assert 1 == len(house.approvers.claims)
+
+
 async def test_what_cannot_be_done_is_said_on_the_card(house: House, page: Page) -> None:
     """Somebody else was faster: the card says so, as it is now, and the list stays."""
     row = furnish(house)["mail"]

@@ -236,6 +236,33 @@ async def test_one_click_approves_and_allows_the_same_for_an_hour(house: House, 
     assert (True, False, 1) == (sentence in page, "approve-again" in without, listed.count(sentence))
 
 
+async def test_the_same_click_on_the_list_allows_it_too(house: House, browser: httpx.AsyncClient) -> None:
+    """A card of the list sends what the approval's page sends."""
+    row = hold(house, "ask", "Ask?", {}, approval_rule={"approvers": ["operators"], "grants": {"uses": 5}})
+    path = f"/inbox/{row['approval_id']}"
+    fields = Form(path, (await browser.get("/inbox")).text).fields | {"decision": "approve-again"}
+    answer = await browser.post(f"{path}/card", data=fields)
+    (claims,) = house.approvers.claims
+    assert (200, "approve", True) == (answer.status_code, claims.verb, claims.grant is not None)
+
+
+async def test_what_is_to_be_looked_at_twice_is_decided_by_itself(house: House, browser: httpx.AsyncClient) -> None:
+    """A card with a trick in its arguments says so on its line, and is in no selection and no batch."""
+    plain = hold(house, "ship", "Ship order 1?", {"to": "Ada"})
+    odd = hold(house, "ship", "Ship order 1?", {"to": "a\u202eb"})
+    page = (await browser.get("/inbox?q=ship&whole=1")).text
+    token = Form("/sign-out", page).fields["form_token"]
+    items = [f"{row['approval_id']}.{row['digest']}.1" for row in (plain, odd)]
+    done = await browser.post("/inbox/decisions", data={"form_token": token, "decision": "approve", "item": items})
+    assert (1, 1, 0) == (
+        page.count("look twice"),
+        page.count('name="item"'),
+        len(re.findall(r'name="item"[^>]* checked', page)),
+    )
+    assert [plain["digest"]] == [claims.digest for claims in house.approvers.claims]
+    assert "something in its arguments is to be looked at twice" in done.text
+
+
 async def test_another_tenants_approval_does_not_exist(house: House, browser: httpx.AsyncClient) -> None:
     """Its page, its card and its decision are all not found."""
     row = hold(house, "ask", "Foreign?", {}, tenant="other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -91,8 +92,17 @@ def test_a_rule_s_numbers_are_those_of_its_history() -> None:
     assert [expected] == by_rule(HISTORY)
 
 
-def test_what_is_waiting_is_counted_at_each_moment() -> None:
-    """From when it was asked for until it was decided; the last moment is now."""
+def test_a_crowd_between_two_moments_is_counted() -> None:
+    """Three hundred that waited for a second are told, though nobody waited at either moment; none is counted twice."""
+    at = START + timedelta(seconds=30)
+    three = [replace(HISTORY[0], created_at=at, closed_at=at + timedelta(seconds=1)) for _ in range(3)]
+    after = replace(HISTORY[0], created_at=at + timedelta(seconds=1), closed_at=at + timedelta(seconds=2))
+    now = START + timedelta(minutes=2)
+    assert [3, 0] == [count for _, count in waiting([*three, after], START, now, 2)]
+
+
+def test_what_is_waiting_is_counted_up_to_each_moment() -> None:
+    """From when it was asked for until it was decided, the most at once; the last moment is now."""
     now = START + timedelta(minutes=8)
     found = waiting(HISTORY, START, now, 4)
     assert [START + timedelta(minutes=each) for each in (2, 4, 6, 8)] == [at for at, _ in found]

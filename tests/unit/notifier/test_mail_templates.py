@@ -168,7 +168,7 @@ def test_who_is_on_duty_stands_in_a_mail_by_the_reader_s_clock() -> None:
     mail = received(letter(HEAD, card, Kind.AGAIN, Told(), replace(PLACE, zone="Europe/Berlin")))
     for kind in ("plain", "html"):
         told = text_of(mail, kind).replace("\u202f", " ")
-        assert "Ada until Nov 22, 2026, 6:00:00 PM CET (ops)" in told
+        assert "Ada until Nov 22, 2026, 6:00 PM CET (ops)" in told
         assert "nobody in late, so the whole group is asked" in told
 
 
@@ -262,7 +262,7 @@ def test_a_subject_is_the_sentence_of_the_card(head: Letterhead, summary: str, s
 def test_times_are_in_the_zone_of_the_reader(zone: str, told: str) -> None:
     """Where it is noon in UTC; a zone that this machine does not know is no reason for no mail."""
     noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
-    hour = {"CEST": "2:00:00\u202fPM", "EDT": "8:00:00\u202fAM", "UTC": "12:00:00\u202fPM"}[told]
+    hour = {"CEST": "2:00\u202fPM", "EDT": "8:00\u202fAM", "UTC": "12:00\u202fPM"}[told]
     card = Card("a", "acme", "c", deadline=noon)
     mail = received(letter(HEAD, card, Kind.ASKED, Told(), replace(PLACE, zone=zone)))
     found = [f"Jul 1, 2026, {hour} {told}" in text_of(mail, kind) for kind in ("plain", "html")]
@@ -309,7 +309,7 @@ def test_a_list_tells_each_call_with_what_placet_says_of_it() -> None:
     entry = (
         "2.\nWritten by the agent, unverified: what would run\n  | Run <b>rm</b>?\nSaid by Placet\n! This is risky\n"
         "! It mixes alphabets.\nTool: mail\nHeld because: Mails are read. (rule: mails)\n"
-        "Until: Jul 1, 2026, 2:00:00\u202fPM CEST\nSign in to review and decide:\nhttps://x.example/2\n"
+        "Until: Jul 1, 2026, 2:00\u202fPM CEST\nSign in to review and decide:\nhttps://x.example/2\n"
     )
     assert (True, True) == (entry in plain, "  | Send it? Held because: nothing\n" in plain)
     boxes = re.findall(r'class="theirs".*?</table>', html, re.DOTALL)

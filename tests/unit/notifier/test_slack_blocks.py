@@ -268,7 +268,7 @@ def test_who_is_on_duty_stands_among_the_facts_while_it_waits() -> None:
     ]
     card = a_card(on_duty=duty, names={"person:ada": "<!here>"})
     told = words(slack_blocks.blocks(card))
-    assert "On duty: <!here> until Nov 22, 2026, 5:00:00\u202fPM UTC (ops)" in told
+    assert "On duty: <!here> until Nov 22, 2026, 5:00\u202fPM UTC (ops)" in told
     assert "<!here>" not in " ".join(marked_up(slack_blocks.blocks(card)))
     assert "On duty: nobody in late, so the whole group is asked" in told
     assert "On duty" not in words(slack_blocks.blocks(replace(card, state="approved")))

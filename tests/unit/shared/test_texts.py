@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,20 +14,15 @@ import pytest
 from babel.messages.pofile import read_po
 
 from placet import gateway
-from placet.approval.states import EditState
-from placet.approval.states import Event as ApprovalEvent
-from placet.approval.states import State as ApprovalState
 from placet.contracts.messages import ResultKind
 from placet.contracts.messages.approvals import Outcome, ProgressKind, Proof, Verb
 from placet.contracts.messages.jobs import Flag
-from placet.executor.states import State as ExecutionState
 from placet.executor.tables import EntryState
 from placet.gateway import web
 from placet.gateway.web.script_words import SCRIPT_WORDS
+from placet.gateway.web.sheets import SHEETS
 from placet.gateway.web.words import UNITS
-from placet.jobs.states import JobState
 from placet.notifier import channels, drawing, key_codes
-from placet.notifier.states import State as DeliveryState
 from placet.surfaces import card, duty, plan, texts
 from placet.surfaces.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
 from tests.builders import NOON
@@ -63,11 +60,22 @@ FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
 CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument", "NotSuggested", "NoCaller", "problem"}
 #: Lists whose names a page shows as words: states, events and kinds.
-LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState, EntryState, JobState)
+LISTS: tuple[type[StrEnum], ...] = (
+    EntryState,
+    *(
+        each
+        for service in ("agent", "approval", "dead_letters", "executor", "gateway", "jobs", "notifier", "policy")
+        for each in vars(import_module(f"placet.{service}.states")).values()
+        if isinstance(each, type) and issubclass(each, StrEnum)
+    ),
+)
 KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind, Flag)
-LISTED = {str(each) for names in LISTS for each in names} | {each for kind in KINDS for each in get_args(kind)}
+LISTED = {str(each) for names in LISTS for each in names if str(each)} | {
+    each for kind in KINDS for each in get_args(kind)
+}
+_SHEETS = {state for sheet in SHEETS.values() for state in sheet.states}
 #: What is looked up by a name of these lists, or comes from where it is told in English alone.
-VALUES = {name.replace("_", " ") for name in (*LISTED, "opened", "unsound_division")} | {
+VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unsound_division")} | {
     "You are not among this approval's approvers.",
     "You are not among the people who may decide this.",
     "it runs code",
@@ -75,6 +83,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, "opened", "unsound_divisi
     "its rule needs a stronger sign-in",
     "it is a plan of several entries",
     "its rule asks for a reason each time",
+    "something in its arguments is to be looked at twice",
     "{person} voted",
 }
 
@@ -179,5 +188,5 @@ def test_a_value_is_put_in_as_it_is() -> None:
 
 def test_a_moment_is_written_as_people_write_it() -> None:
     """With the time zone, so that nobody guesses."""
-    assert "22.11.2026, 13:00:00 CET" == moment("de", NOON, "Europe/Berlin")
+    assert "22.11.2026, 13:00 CET" == moment("de", NOON, "Europe/Berlin")
     assert texts.moment("en", NOON).endswith("UTC")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,6 +35,12 @@ async def list_comments(connection: Connection, tenant: str, approval_id: str) -
     return tuple(
         Comment(row["comment_id"], row["person"], row["text"], row["question"], row["created_at"]) for row in rows
     )
+
+
+async def count_comments(connection: Connection, tenant: str, approval_ids: Sequence[str]) -> dict[str, int]:
+    """Return how many comments these approvals have, of those that have any."""
+    rows = await connection.run(QUERIES.count_comments, tenant=tenant, approval_ids=list(approval_ids))
+    return {row["approval_id"]: row["comments"] for row in rows}
 
 
 async def has_comment(connection: Connection, comment_id: str) -> bool:

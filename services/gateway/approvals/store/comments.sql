@@ -2,6 +2,10 @@
 SELECT comment_id, approval_id, person, text, question, created_at FROM gateway.comments
 WHERE tenant = :tenant AND approval_id = :approval_id ORDER BY created_at, comment_id
 
+-- name: count_comments
+SELECT approval_id, count(*) AS comments FROM gateway.comments
+WHERE tenant = :tenant AND approval_id = ANY(:approval_ids::text[]) GROUP BY approval_id
+
 -- name: add_comment
 -- Nothing comes back where there are as many as one approval may have, and where it is there already.
 INSERT INTO gateway.comments (tenant, approval_id, comment_id, person, text, question)

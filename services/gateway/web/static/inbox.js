@@ -11,7 +11,7 @@ const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
 const connection = document.getElementById("connection");
-const list = whole ? null : decideInPlace(document);
+if (!whole) decideInPlace(document);
 let changed = new Set();
 let waiting = null;
 
@@ -27,7 +27,7 @@ function refresh(element) {
 function take(id) {
   if (whole && id !== whole) return;
   // What somebody else has just done may have decided it: nothing can be pressed until the card is as it is now.
-  if (!whole && !list.holds(id)) lock(document.getElementById(`item-${id}`), true);
+  if (!whole) lock(document.getElementById(`item-${id}`), true);
   changed.add(id);
   waiting ??= setTimeout(whole ? lookAtPage : look, GATHER_MS);
 }
@@ -42,14 +42,13 @@ async function pageAt(address) {
 }
 
 async function look() {
-  const ids = [...changed].filter((id) => !list.holds(id));
+  const ids = [...changed];
   changed = new Set();
   waiting = null;
   for (const id of ids) refresh(document.getElementById(`item-${id}`));
   const page = await pageAt(location.href);
   if (!page) return;
   showTotal(page.getElementById("total"));
-  if (ids.every((id) => document.getElementById(`item-${id}`))) return;
   const added = [...page.querySelectorAll(".item")].filter((each) => !document.getElementById(each.id)).length;
   if (!added) return;
   if (!document.querySelector(".item")) {
@@ -62,11 +61,20 @@ async function look() {
 
 function showTotal(now) {
   const total = document.getElementById("total");
-  if (!total) return;
-  if (now) Object.assign(total.dataset, now.dataset);
-  total.textContent = now?.textContent ?? "";
-  if (!now) delete total.dataset.open;
+  if (!total || !now) return;
+  Object.assign(total.dataset, now.dataset);
   count();
+}
+
+// How many of all that wait stand here: others decide, and new ones come, while the page is open.
+function sayTotal() {
+  const total = document.getElementById("total");
+  if (!total?.dataset.open) return;
+  const here = String(document.querySelectorAll(".item.pending").length);
+  const { open, one, many, part } = total.dataset;
+  const words = here === open ? (open === "1" ? one : many) : part;
+  const text = open === "0" ? "" : words.replace("{count}", here).replace("{total}", open);
+  if (total.textContent !== text) total.textContent = text;
 }
 
 // One approval's page follows its call to the end. While it still waits, what has changed is shown only on demand: what
@@ -110,7 +118,13 @@ function count() {
   const text = t("{count} selected", { count: number });
   if (chosen && chosen.textContent !== text) chosen.textContent = text;
   if (!whole) document.title = `${Number(open) === 0 ? "" : `(${open}) `}${t("Inbox")} · Placet`;
-  for (const button of document.querySelectorAll(".choose")) button.hidden = false;
+  for (const button of document.querySelectorAll(".choose")) {
+    const boxes = button.closest(".alike").querySelectorAll("input[form=batch]").length;
+    const words = t("Select these {count}", { count: boxes });
+    if (button.textContent !== words) button.textContent = words;
+    button.hidden = boxes < 2;
+  }
+  if (!whole) sayTotal();
 }
 
 show?.addEventListener("click", () => {

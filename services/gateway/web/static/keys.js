@@ -40,7 +40,10 @@ export function keyboard(root) {
   function show() {
     if (current() || !items().length || root.querySelector("[data-whole]")) return;
     const before = root.getElementById(sessionStorage.getItem(PLACE) ?? "");
-    if (beside.matches) choose(before ?? items()[0]);
+    if (!beside.matches) return;
+    choose(before ?? items()[0]);
+    // After a reload the list is where it was left.
+    if (before && !root.activeElement?.closest(".item")) before.scrollIntoView({ block: "nearest" });
   }
 
   // What was current before a press: the press itself moves the focus, and that makes its card the current one.

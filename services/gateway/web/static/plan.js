@@ -4,6 +4,15 @@ import { t } from "./words.js";
 export function plans(root) {
   // Such events do not rise: they are caught on their way down.
   root.addEventListener("toggle", (event) => event.target.matches?.("details[data-diff]") && show(event.target), true);
+  // Those of a small plan are open from the beginning, and come once somebody can see them.
+  const seen = new IntersectionObserver((entries) => {
+    for (const each of entries) if (each.isIntersecting) show(each.target);
+  });
+  const watch = () => {
+    for (const each of root.querySelectorAll("details[data-diff][open]")) seen.observe(each);
+  };
+  watch();
+  new MutationObserver(watch).observe(root.body, { childList: true, subtree: true });
   root.addEventListener("change", (event) => event.target.matches("input[name=leave]") && follow(event.target));
 }
 

@@ -3,31 +3,57 @@
 import { make } from "./dom.js";
 import { t } from "./words.js";
 
+//: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
+const REST_MS = 700;
+
 export function decideInPlace(root) {
   const seconds = Number(root.querySelector("[data-undo-seconds]")?.dataset.undoSeconds ?? 0);
   const held = new Map();
+  // When the pointer pressed last; 0 where the keyboard did.
+  let pressed = 0;
+  let rests = 0;
 
   function decide(event) {
-    const form = event.target.closest("form.verdict");
-    if (!form) return;
+    const form = event.target;
+    if (form.id === "batch") {
+      decideTogether(event);
+      return;
+    }
+    if (form.getAttribute("action") === "/sign-out") {
+      signOut(event);
+      return;
+    }
+    if (!form.matches("form.verdict")) return;
     event.preventDefault();
+    if (pressed && pressed < rests) {
+      rests = pressed + REST_MS;
+      return;
+    }
     const item = form.closest(".item");
+    const before = held.get(item.dataset.approval);
+    if (before?.sent) return;
+    if (before) forget(before);
     const fields = new FormData(form, event.submitter);
     const decision = { item, id: item.dataset.approval, form, address: `/inbox/${item.dataset.approval}/card`, fields };
     held.set(decision.id, decision);
+    if (pressed) rests = pressed + REST_MS;
     goOn(item);
     if (!seconds) {
       send(decision);
       return;
     }
     const approved = fields.get("decision").startsWith("approve");
-    const text = make("span", { role: "status" }, approved ? t("Approved.") : t("Denied."));
-    const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
-    decision.line = make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
+    decision.line = heldLine(approved, approved ? t("Approved.") : t("Denied."), () => takeBack(decision));
     decision.timer = setTimeout(() => send(decision), seconds * 1000);
-    undo.addEventListener("click", () => takeBack(decision));
     form.hidden = true;
     item.append(decision.line);
+  }
+
+  function heldLine(approved, said, back) {
+    const text = make("span", { role: "status" }, said);
+    const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
+    undo.addEventListener("click", back);
+    return make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
   }
 
   // Down to the next card that can be decided here, else up; the screen moves only as far as it must.
@@ -40,15 +66,38 @@ export function decideInPlace(root) {
     next?.scrollIntoView({ block: "nearest" });
   }
 
-  function takeBack(decision) {
+  function forget(decision) {
     clearTimeout(decision.timer);
     held.delete(decision.id);
-    decision.line.remove();
+    decision.line?.remove();
+  }
+
+  function takeBack(decision) {
+    forget(decision);
+    rests = 0;
     decision.form.hidden = false;
     decision.item.focus({ preventScroll: true });
   }
 
+  // A card that was drawn anew says still what is held of it. One that somebody else has closed meanwhile says that
+  // instead: there is nothing left to send.
+  function keep() {
+    for (const decision of [...held.values()]) {
+      const item = root.getElementById(`item-${decision.id}`);
+      if (decision.sent || !decision.line || !item) continue;
+      const form = item.querySelector("form.verdict");
+      if (!form) {
+        forget(decision);
+        continue;
+      }
+      Object.assign(decision, { item, form });
+      if (!form.hidden) form.hidden = true;
+      if (decision.line.parentNode !== item) item.append(decision.line);
+    }
+  }
+
   async function send(decision) {
+    decision.sent = true;
     decision.line?.querySelector(".undo").remove();
     for (const button of decision.form.querySelectorAll("button")) button.disabled = true;
     try {
@@ -58,14 +107,15 @@ export function decideInPlace(root) {
       const now = page.querySelector(".item");
       if (!now) throw new Error(page.querySelector("h1")?.textContent ?? String(answer.status));
       held.delete(decision.id);
-      show(decision.item, root.importNode(now, true));
+      show(root.getElementById(`item-${decision.id}`) ?? decision.item, root.importNode(now, true));
     } catch (error) {
-      held.delete(decision.id);
-      decision.line?.remove();
-      decision.form.hidden = false;
-      for (const button of decision.form.querySelectorAll("button")) button.disabled = false;
-      decision.item.querySelector(":scope > .notice")?.remove();
-      decision.item.append(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: error.message })));
+      forget(decision);
+      const item = root.getElementById(`item-${decision.id}`) ?? decision.item;
+      const form = item.querySelector("form.verdict");
+      if (form) form.hidden = false;
+      for (const button of form?.querySelectorAll("button") ?? []) button.disabled = false;
+      item.querySelector(":scope > .notice")?.remove();
+      item.append(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: error.message })));
     }
   }
 
@@ -77,16 +127,70 @@ export function decideInPlace(root) {
     if (focused) now.focus({ preventScroll: true });
   }
 
-  function flush() {
-    for (const decision of held.values()) {
-      if (!decision.timer) continue;
-      clearTimeout(decision.timer);
-      decision.timer = null;
-      fetch(decision.address, { method: "POST", body: new URLSearchParams(decision.fields), keepalive: true });
-    }
+  // Many at once can be taken back as one can: they are sent together after the same time.
+  let batch = null;
+
+  function decideTogether(event) {
+    const form = event.target;
+    if (!seconds || batch?.sent || form.dataset.sent) return;
+    event.preventDefault();
+    if (batch) return;
+    const fields = new FormData(form, event.submitter);
+    const number = fields.getAll("item").length;
+    if (!number) return;
+    const approved = fields.get("decision") === "approve";
+    const said = approved ? t("{count} approved.", { count: number }) : t("{count} denied.", { count: number });
+    const boxes = [...root.querySelectorAll("input[form=batch]")].filter((each) => !each.disabled);
+    batch = { fields, sent: false };
+    batch.line = heldLine(approved, said, () => {
+      clearTimeout(batch.timer);
+      batch.line.remove();
+      form.removeAttribute("inert");
+      for (const box of boxes) box.inert = false;
+      batch = null;
+    });
+    batch.timer = setTimeout(() => {
+      batch.sent = true;
+      form.dataset.sent = "1";
+      form.requestSubmit(event.submitter);
+    }, seconds * 1000);
+    form.setAttribute("inert", "");
+    for (const box of boxes) box.inert = true;
+    form.before(batch.line);
+    batch.line.querySelector(".undo").focus();
   }
 
+  // Each is sent as it stands; returns what is on its way.
+  function flush() {
+    const bodies = [];
+    for (const decision of held.values()) {
+      if (decision.sent) continue;
+      clearTimeout(decision.timer);
+      decision.sent = true;
+      bodies.push([decision.address, decision.fields]);
+    }
+    if (batch && !batch.sent) {
+      clearTimeout(batch.timer);
+      batch.sent = true;
+      bodies.push(["/inbox/decisions", batch.fields]);
+    }
+    return bodies.map(([address, fields]) =>
+      fetch(address, { method: "POST", body: new URLSearchParams(fields), keepalive: true }),
+    );
+  }
+
+  // What was pressed is sent before the session that it was pressed in is over.
+  async function signOut(event) {
+    if (event.target.dataset.sent || (![...held.values()].some((each) => !each.sent) && !batch)) return;
+    event.preventDefault();
+    event.target.dataset.sent = "1";
+    await Promise.allSettled(flush());
+    event.target.submit();
+  }
+
+  root.addEventListener("pointerdown", () => (pressed = performance.now()), true);
+  root.addEventListener("keydown", () => (pressed = 0), true);
   root.addEventListener("submit", decide);
   addEventListener("pagehide", flush);
-  return { holds: (id) => held.has(id) };
+  new MutationObserver(keep).observe(root.body, { childList: true, subtree: true, attributeFilter: ["hidden"] });
 }
