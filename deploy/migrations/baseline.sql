@@ -559,6 +559,7 @@ CREATE TABLE executor.workspaces (
   journal VARCHAR DEFAULT 'none' NOT NULL,
   journal_fence INTEGER,
   commit_call_id VARCHAR,
+  scopes TEXT[] DEFAULT '{}' NOT NULL,
   entries INTEGER NOT NULL,
   bytes BIGINT NOT NULL,
   opened_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -575,6 +576,8 @@ CREATE TABLE executor.workspaces (
   CONSTRAINT ck_workspaces_counted CHECK (entries >= 0 AND bytes >= 0),
   CONSTRAINT uq_workspaces_tenant_conversation_id_number UNIQUE (tenant, conversation_id, number)
 )
+;;
+CREATE INDEX ix_workspaces_applying ON executor.workspaces (workspace_id) WHERE journal = 'applying'
 ;;
 CREATE INDEX ix_workspaces_ended ON executor.workspaces (ended_at)
 ;;

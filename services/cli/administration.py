@@ -168,7 +168,11 @@ def create(
         return
     out.print(made["key"])
     if not made.get("taken_over", True) and {"decide", "admin"} & set(scope):
-        sent = f"a code for that is on its way to {person}, where mail or Slack is set up" if made["code_sent"] else "by signing in, or with another key"
+        sent = (
+            f"a code is on its way to {person}, where mail or Slack is set up"
+            if made["code_sent"]
+            else "by signing in, or with another key"
+        )
         err.print(f"It decides and administers once {person} has taken it over: {sent}.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -66,10 +66,20 @@ async def steps_of(connection: Connection, workspace: str, commit: str) -> list[
     return [Step(**dict(row)) for row in rows]
 
 
-async def write_journal(work: Work, attempt: Attempt, workspace: str, journal: Journal) -> bool:
-    """Say how far a commit is; False where this attempt no longer counts, and then nothing may be done."""
+async def is_half_made(connection: Connection, scopes: Sequence[str], workspace: str) -> bool:
+    """Tell whether another commit has begun to change what is in these scopes, and not ended."""
+    return bool(await connection.run(QUERIES.half_made, scopes=list(scopes), workspace_id=workspace))
+
+
+async def write_journal(
+    work: Work, attempt: Attempt, workspace: str, journal: Journal, scopes: Sequence[str] = ()
+) -> bool:
+    """Say how far a commit is, and what it holds as long as its changes are being made.
+
+    False where this attempt no longer counts, and then nothing may be done.
+    """
     values = {"workspace_id": workspace, "commit_call_id": attempt.call.call_id, "fence": attempt.fence}
-    return bool(await work.run(QUERIES.journal, **values, journal=journal.value))
+    return bool(await work.run(QUERIES.journal, **values, journal=journal.value, scopes=list(scopes)))
 
 
 async def await_calls(work: Work, attempt: Attempt, worker: str) -> None:

@@ -7,14 +7,14 @@ What is about to be done is written down before it is done:
 3. `applied`: staged calls may begin, each under its own permit, each when the one before has ended.
 
 A crash before 2 leaves nothing but what the packs prepared, and the commit begins anew; after 2 it goes on. The changes
-of one commit hold the locks of their packs' scopes from before they are compared until they are made. Staged calls hold
-nothing: the plan stands in the workspace, and whoever ends a call sends the permit of the next one to its pool.
+of one commit hold the locks of their packs' scopes from before they are compared until they are made; where the worker
+dies in between, what is written down keeps others out until somebody has gone on with it. Staged calls hold nothing:
+the plan stands in the workspace, and whoever ends a call sends the permit of the next one to its pool.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ import structlog
 
 from placet.contracts.messages import DiscardWorkspace, StagedCallPermitted
 from placet.contracts.transitions import ExpectedRace
-from placet.executor import commit_store, plans, rules, store, workspace_store
+from placet.executor import commit_store, plans, rules, scopes, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Entry, Net
 from placet.executor.rules import Outcome
@@ -53,11 +53,16 @@ class Committing:
         *,
         worker: str,
         attempts_max: int,
+        patience: int = scopes.PATIENCE,
         reached: Callable[[str], None] = _pass,
     ) -> None:
-        """`reached` hears of each step; tests break off there."""
+        """`reached` hears of each step; tests break off there.
+
+        `patience` is how often a commit looks whether one that is half made has ended.
+        """
+        self._patience = patience
         self._units = units
-        self._packs = packs
+        self.packs = packs
         self._worker = worker
         self._attempts_max = attempts_max
         self._reached = reached
@@ -76,9 +81,11 @@ class Committing:
         if workspace["journal"] != Journal.APPLIED:
             context = replace(context, fence=workspace["journal_fence"] or attempt.fence)
             decided = self._decided(nets, key, attempt.call.tenant)
-            async with self._scopes(decided, context):
-                applying = workspace["journal"] == Journal.APPLYING
-                if not applying and not await self._prepare(attempt, context, key, decided):
+            applying = workspace["journal"] == Journal.APPLYING
+            held = partial(scopes.held, reached=self._reached, patience=self._patience)
+            wanted = self._scopes(decided, context)
+            async with held(self._units.database, wanted, None if applying else key) as ours:
+                if not applying and not await self._prepare(attempt, context, key, decided, ours):
                     return
                 self._reached("applying")
                 doubts = await self._apply(attempt, context, nets, decided)
@@ -134,19 +141,13 @@ class Committing:
             for pack, of_pack in nets.items()
         }
 
-    @asynccontextmanager
-    async def _scopes(self, decided: Decided, context: ToolContext) -> AsyncIterator[None]:
-        """Keep other commits away from what this one touches; always in the same order, so that none waits in a ring.
+    def _scopes(self, decided: Decided, context: ToolContext) -> list[str]:
+        """Return what the packs touch; one that this executor lacks is noticed when its changes are prepared."""
+        return [f"{name}:{self.packs[name].scope(context)}" for name in decided if name in self.packs]
 
-        A pack that this executor lacks is noticed when its changes are prepared.
-        """
-        scopes = sorted(f"{name}:{self._packs[name].scope(context)}" for name in decided if name in self._packs)
-        async with self._units.database.transaction() as connection:
-            for scope in scopes:
-                await commit_store.lock_scope(connection, scope)
-            yield
-
-    async def _prepare(self, attempt: Attempt, context: ToolContext, workspace: str, decided: Decided) -> bool:
+    async def _prepare(
+        self, attempt: Attempt, context: ToolContext, workspace: str, decided: Decided, ours: Sequence[str] | None
+    ) -> bool:
         """Bring all packs to where nothing is left but to make the changes; False where the commit has ended."""
         async with self._units.database.single() as connection:
             if not await store.is_ours(connection, attempt):
@@ -154,12 +155,14 @@ class Committing:
         for fence in range(1, attempt.fence):
             await self._abandon(decided, replace(context, fence=fence))
         problem = self._not_here(decided) or self._too_often(attempt)
+        if ours is None:
+            problem = "another commit has changed the same in part, and nobody has gone on with it yet"
         conflicts: list[str] = []
         try:
             for name, changes in decided.items() if not problem else ():
-                await self._packs[name].prepare(changes, context)
+                await self.packs[name].prepare(changes, context)
                 self._reached("prepared")
-                conflicts += [f"{name}:{key}" for key in await self._packs[name].conflicts(changes, context)]
+                conflicts += [f"{name}:{key}" for key in await self.packs[name].conflicts(changes, context)]
         except (CannotApply, ToolError, OSError) as error:
             log.warning("commit.not_prepared", call_id=attempt.call.call_id, error=type(error).__name__)
             problem = error.text if isinstance(error, ToolError) else str(error)
@@ -171,19 +174,19 @@ class Committing:
         self._reached("compared")
         async with self._units.begin(attempt.cause) as work:
             await workspace_store.lock(work, workspace, attempt.call.tenant)
-            return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING)
+            return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours or ())
 
     def _not_here(self, decided: Decided) -> str:
-        missing = sorted(decided.keys() - self._packs.keys())
+        missing = sorted(decided.keys() - self.packs.keys())
         return f"no worker of this pool has the pack {missing[0]!r}" if missing else ""
 
     def _too_often(self, attempt: Attempt) -> str:
         return "its worker was lost several times" if attempt.fence > self._attempts_max else ""
 
     async def _abandon(self, decided: Decided, context: ToolContext) -> None:
-        for name in decided.keys() & self._packs.keys():
+        for name in decided.keys() & self.packs.keys():
             try:
-                await self._packs[name].abandon(context)
+                await self.packs[name].abandon(context)
             except (ToolError, OSError) as error:
                 # What is left lies where no tool looks; nothing was applied all the same.
                 log.warning("commit.left_behind", pack=name, error=type(error).__name__)
@@ -212,7 +215,7 @@ class Committing:
         """Make all changes; return the entries of which not all could be made, each with what is known."""
         doubts: dict[str, str] = {}
         for name, changes in decided.items():
-            pack = self._packs[name]
+            pack = self.packs[name]
             try:
                 await pack.apply(changes, context)
             except Exception as error:

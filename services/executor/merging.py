@@ -7,19 +7,23 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from placet.contracts.messages import MergedEntry, MergeWorkspace, WorkspaceMerged
 from placet.executor.states import WorkspaceEvent, WorkspaceState
 from placet.executor.workspace_store import QUERIES, Bounds, end_workspace, lock_live
 from placet.runtime.work import Work
+from placet.tools import Staging
 
 #: Conflicting keys that are told at most.
 KEYS_MAX = 10
 
 
-async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds) -> None:
+async def merge_workspace(
+    message: MergeWorkspace, work: Work, *, bounds: Bounds, packs: Mapping[str, Staging] = MappingProxyType({})
+) -> None:
     """Move an attempt's entries, once however often it is asked, and tell jobs what became of it."""
     place = {"tenant": message.tenant, "conversation_id": message.conversation_id}
     found = await work.run(QUERIES.newest, **place)
@@ -36,7 +40,8 @@ async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds
         work.emit(WorkspaceMerged(**told, state="refused", reason=problem))
         return
     pair = {"workspace_id": source["workspace_id"], "into": into["workspace_id"]}
-    if keys := [row["key"] for row in await work.run(QUERIES.conflicting, **pair)]:
+    keys = [row["key"] for row in await work.run(QUERIES.conflicting, **pair)]
+    if keys := keys or _clashing(await work.run(QUERIES.keys_of, workspace_ids=list(pair.values())), packs):
         work.emit(WorkspaceMerged(**told, state="conflicted", keys=keys[:KEYS_MAX]))
         return
     moved = sorted(
@@ -58,6 +63,14 @@ async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds
     entries = [MergedEntry(**{name: row[name] for name in names}) for row in moved]
     merged = {"workspace_id": into["workspace_id"], "entries": entries, "total": grown["entries"]}
     work.emit(WorkspaceMerged(**told, state="merged", **merged))
+
+
+def _clashing(rows: Sequence[Mapping[str, Any]], packs: Mapping[str, Staging]) -> list[str]:
+    """Return keys that cannot stand together; those of a pack that this executor lacks are left to the commit."""
+    keys: dict[str, list[str]] = {}
+    for row in rows:
+        keys.setdefault(row["pack"], []).append(row["key"])
+    return [f"{name}:{key}" for name in sorted(keys.keys() & packs) for key in packs[name].clashes(sorted(keys[name]))]
 
 
 def _problem(source: Mapping[str, Any], into: Mapping[str, Any], bounds: Bounds) -> str:

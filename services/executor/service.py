@@ -131,7 +131,9 @@ def assemble(
     every, keep = settings.executor_sweep_seconds, timedelta(days=settings.executor_workspace_keep_days)
     commands: dict[type[Message], Handler] = {
         DiscardWorkspace: one_by_one(partial(discard_workspace, committing=worker.committing)),
-        MergeWorkspace: one_by_one(partial(merge_workspace, bounds=worker.stager.bounds)),
+        MergeWorkspace: one_by_one(
+            partial(merge_workspace, bounds=worker.stager.bounds, packs=worker.committing.packs)
+        ),
     }
     return Service(
         name="executor",

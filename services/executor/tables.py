@@ -165,6 +165,7 @@ class WorkspaceRow(SQLModel, table=True):
         ),
         sa.Index("ix_workspaces_expiry", "expires_at", postgresql_where=sa.text("state = 'open'")),
         sa.Index("ix_workspaces_ended", "ended_at"),
+        sa.Index("ix_workspaces_applying", "workspace_id", postgresql_where=sa.text("journal = 'applying'")),
         {"schema": "executor"},
     )
 
@@ -182,6 +183,8 @@ class WorkspaceRow(SQLModel, table=True):
     journal_fence: int | None = None
     #: The newest commit.
     commit_call_id: str | None = None
+    #: What no other commit may touch while this one's changes are made, also while nobody works on it.
+    scopes: list[str] = Field(sa_type=pg.ARRAY(sa.Text), sa_column_kwargs={"server_default": "{}"})
     #: Entries that were ever put in; the position of the newest.
     entries: int = 0
     #: Of all contents.

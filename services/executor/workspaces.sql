@@ -161,12 +161,20 @@ WHERE e.call_id = given.call_id AND e.workspace_id = :workspace_id
 -- name: journal
 -- Only for the newest attempt of the commit: a worker that was thought dead writes nothing here any more.
 UPDATE executor.workspaces AS w
-SET journal = :journal::text,
+SET journal = :journal::text, scopes = :scopes::text[],
     journal_fence = coalesce(journal_fence, CASE :journal::text WHEN 'applying' THEN :fence::integer END)
 FROM executor.executions AS x
 WHERE w.workspace_id = :workspace_id AND w.commit_call_id = :commit_call_id AND w.state = 'committing'
     AND x.call_id = w.commit_call_id AND x.fence = :fence::integer AND x.state = 'running'
 RETURNING w.workspace_id
+
+-- name: half_made
+-- Commits whose changes are being made, or were when their worker died, in one of these scopes.
+SELECT workspace_id FROM executor.workspaces
+WHERE journal = 'applying' AND scopes && :scopes::text[] AND workspace_id <> :workspace_id LIMIT 1
+
+-- name: keys_of
+SELECT DISTINCT pack, key FROM executor.workspace_changes WHERE workspace_id = ANY(:workspace_ids::text[])
 
 -- name: await_calls
 UPDATE executor.executions SET state = :state, lease_until = NULL

@@ -184,6 +184,11 @@ class Staging(ABC):
         """Return the keys under which something else stands than the changes were made from."""
         return [each.key for each in changes if await self.standing(each.key, context) != each.wanted]
 
+    def clashes(self, keys: Sequence[str]) -> list[str]:
+        """Return those of the keys that cannot stand beside another one of them, by their names alone. Pure."""
+        del keys
+        return []
+
     async def abandon(self, context: ToolContext) -> None:
         """Take back what `prepare` left, where it left anything."""
         del context

@@ -29,7 +29,7 @@ class Stays(Files):
         """Let the first new content take its place."""
         draft = Draft(files_of(context).tree(context), f"{context.idempotency_key}-{context.fence}")
         number, change = next((n, each) for n, each in enumerate(changes) if each.after)
-        draft.place(number, parts_of(change.key), change.after or "")
+        draft.place(number, parts_of(change.key), change.after or "", change.wanted)
         stay()
 
 
@@ -45,7 +45,7 @@ async def main(url: str, folder: str, body: bytes, step: str) -> None:
         duty = next(each for each in house.service.duties if each.name == "recover-commits")
         worker: Worker = duty.run_once.__self__._worker  # type: ignore[attr-defined]
         if step == "middle":
-            worker.committing._packs = {"files": Stays()}
+            worker.committing.packs = {"files": Stays()}
         worker.committing._reached = lambda reached: stay() if reached == step else None
         (permitted,) = read_envelope(body)[0]
         await house.deliver_event(permitted)

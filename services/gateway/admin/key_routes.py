@@ -63,7 +63,10 @@ class NewKeyOut(BaseModel):
     person: str
     scopes: list[str]
     taken_over: bool = Field(description="False: its owner must take it over before it decides or administers.")
-    code_sent: bool = Field(default=False, description="Whether a code to take it over with was asked to be sent: it arrives where mail or Slack is set up.")
+    code_sent: bool = Field(
+        default=False,
+        description="Whether a code to take it over with is on its way, where mail or Slack is set up.",
+    )
 
 
 class TakeOverIn(BaseModel):

@@ -117,6 +117,10 @@ class Files(Staging):
         """Let new contents take their places, then remove what goes: nothing is lost on the way."""
         await in_thread(partial(_apply, self._draft(context), changes))
 
+    def clashes(self, keys: Sequence[str]) -> list[str]:
+        """Return paths of which one is a folder of another, or that differ in case or form alone."""
+        return _clashes(keys)
+
     async def abandon(self, context: ToolContext) -> None:
         """Remove the commit's folder."""
         await in_thread(self._draft(context).clear)
@@ -260,9 +264,26 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     return done
 
 
+def _clashes(keys: Sequence[str]) -> list[str]:
+    """Return paths of which one is a folder of another, or that differ in case or form alone, in their order."""
+    whole, spelled, found = set(keys), dict[str, str](), set[str]()
+    owner: dict[str, str] = {}
+    for key in keys:
+        names = key.split("/")
+        for depth in range(1, len(names) + 1):
+            above = "/".join(names[:depth])
+            if depth < len(names) and above in whole:
+                found |= {key, above}
+            folded = "/".join(map(fold, names[:depth]))
+            if spelled.setdefault(folded, above) != above:
+                found |= {key, owner[folded]}
+            owner.setdefault(folded, key)
+    return [key for key in keys if key in found]
+
+
 def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
-    found = []
-    for change in changes:
+    found = _clashes([change.key for change in changes])
+    for change in (each for each in changes if each.key not in set(found)):
         parts = parts_of(change.key)
         try:
             stands = tree.digest(parts)
@@ -277,12 +298,17 @@ def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
 
 
 def _apply(draft: Draft, changes: Sequence[DecidedChange]) -> None:
-    for number, change in enumerate(changes):
-        if change.after is not None:
-            draft.place(number, parts_of(change.key), change.after)
-    for change in changes:
-        if change.after is None and change.base is not None:
-            draft.remove(parts_of(change.key), change.base)
+    try:
+        for number, change in enumerate(changes):
+            if change.after is not None:
+                draft.place(number, parts_of(change.key), change.after, change.wanted)
+        for change in changes:
+            if change.after is None and change.base is not None:
+                draft.remove(parts_of(change.key), change.base)
+    except CannotApply:
+        # Nobody tries again: what has no place now lies in nobody's way.
+        draft.clear()
+        raise
     draft.clear()
 
 

@@ -233,9 +233,15 @@ class Draft:
         finally:
             os.close(folder)
 
-    def place(self, number: int, parts: Parts, digest: str) -> None:
-        """Let the n-th content take its place, in one step; one that stands there already is left. CannotApply."""
+    def place(self, number: int, parts: Parts, digest: str, base: tuple[str, int | None] | None) -> None:
+        """Let the n-th content take the place of its base, in one step; one that stands there already is left.
+
+        CannotApply where something else stands there by now: between the comparison and this, or its worker died.
+        """
         try:
+            found = self.tree.digest(parts)
+            if found != base and (found is None or found[0] != digest):
+                raise CannotApply(f"{'/'.join(parts)!r} is another file by now")
             with self.tree.folder(()) as root, self.tree.folder(parts[:-1], create=True) as folder:
                 drafts = _enter(root, (self.name,), create=False)
                 try:

@@ -38,7 +38,7 @@ class BreaksInTheMiddle(Files):
         """Let the first new content take its place."""
         draft = Draft(files_of(context).tree(context), f"{context.idempotency_key}-{context.fence}")
         number, change = next((n, each) for n, each in enumerate(changes) if each.after)
-        draft.place(number, parts_of(change.key), change.after or "")
+        draft.place(number, parts_of(change.key), change.after or "", change.wanted)
         raise Killed
 
 
@@ -92,7 +92,7 @@ async def broken_off(files: Premises, point: str, **changed: Any) -> tuple[Scene
         commit = scene.commit()
         broken = break_off(house, point)
         if pack := changed.get("pack"):
-            worker_of(house).committing._packs = {"files": pack}
+            worker_of(house).committing.packs = {"files": pack}
         await house.deliver(files.permitted(commit, mode="commit", issuer="approval"))
         await house.idle()
         assert broken.is_set() or pack
@@ -130,6 +130,45 @@ async def test_a_commit_that_breaks_off_between_two_changes_is_rolled_forward(fi
     assert BEFORE["b.txt"] == scene.files()["b.txt"]
     assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
     assert AFTER == scene.files()
+
+
+async def test_another_commit_waits_for_one_that_is_half_made(files: Premises) -> None:
+    """Its worker died between two files: until somebody has gone on with it, nobody else changes that folder."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    async with open_house(files, executor_worker="next") as house:
+        other, scene.house = Scene(house, "other"), house
+        await other.stage("create_file", path="new/c.txt", content="theirs\n")
+        waits = asyncio.Event()
+        worker_of(house).committing._reached = lambda step: waits.set() if step == "half made" else None
+        await house.deliver(files.permitted(other.commit(), mode="commit", issuer="approval"))
+        await waits.wait()
+        assert "new/c.txt" not in without_drafts(scene)
+        assert 1 == await house.sweep("recover-commits")
+        answers = [told(await scene.finished()), told(await scene.finished())]
+    ends = {tuple(outcomes(result)) for _, result, _ in answers}
+    assert {("committed", "committed", "committed"), ("conflicted",)} == ends
+    assert AFTER == scene.files()
+
+
+async def test_a_commit_that_waits_in_vain_says_so(files: Premises) -> None:
+    """Nobody goes on with the one that is half made: what waits for it ends, and nothing of it is made."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    async with open_house(files, executor_worker="next") as house:
+        other = Scene(house, "other")
+        await other.stage("create_file", path="theirs.txt", content="theirs\n")
+        worker_of(house).committing._patience = 0
+        kind, result, _ = await other.committed(other.commit())
+    assert ("failed", ["failed"]) == (kind, outcomes(result))
+    assert "theirs.txt" not in scene.files()
+
+
+async def test_what_others_changed_since_a_commit_broke_off_is_left(files: Premises) -> None:
+    """Whoever goes on with it finds another file in its place: that stays, and the entry says it was not made."""
+    scene, _ = await broken_off(files, "applying")
+    (scene.root / "a.txt").write_text("by hand\n")
+    kind, states = await gone_on(files, scene)
+    assert ("failed", "failed", "by hand\n") == (kind, states[0], scene.files()["a.txt"])
+    assert [] == [path for path in scene.files() if path.startswith(".placet-")]
 
 
 async def test_a_commit_that_broke_off_before_it_was_written_down_finds_a_conflict(files: Premises) -> None:

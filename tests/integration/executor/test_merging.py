@@ -69,6 +69,17 @@ async def test_all_attempts_at_a_task_read_the_same(job: Scene) -> None:
         assert [] == (await reader.run("list_files")).data["files"]
 
 
+@pytest.mark.parametrize(("first", "second"), [("p", "p/q"), ("p/q", "p"), ("Twin.md", "twin.md"), ("a/B/c", "a/b/d")])
+async def test_winners_whose_files_cannot_stand_together_conflict(job: Scene, first: str, second: str) -> None:
+    """One file where another one's folder is, or two that differ in case alone: the later winner is tried again."""
+    one, two = attempt(job, "one"), attempt(job, "two")
+    await one.stage("create_file", path=first, content="one\n")
+    await two.stage("create_file", path=second, content="two\n")
+    await win(job, one)
+    told = await two.merged()
+    assert ("conflicted", sorted(f"files:{each}" for each in (first, second))) == (told.state, sorted(told.keys))
+
+
 async def test_a_winner_that_changed_the_same_is_told_and_nothing_of_it_is_moved(job: Scene) -> None:
     """The later one conflicts, also with a file that both create; made anew on what is there it fits."""
     (job.root / "shared.txt").write_text("zero\n")

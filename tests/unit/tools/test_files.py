@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from placet.testing import TestedTools, TestedWorkspace, open_tools, tool_context
 from placet.tools import CannotApply, ToolError
+from placet.tools.files.pack import FILES
 from placet.tools.files.paths import folder_parts_of, parts_of
 from placet.tools.files.settings import FilesSettings
 from placet.tools.files.tree import Draft, Tree
@@ -126,7 +127,7 @@ def test_no_path_leads_out_of_the_root(here: Path, path: str) -> None:
         assert found is None or SECRET.encode() not in found.data
         draft.write(0, b"written", 0o644)
         tree.check_place(parts)
-        draft.place(0, parts, "0" * 64)
+        draft.place(0, parts, "0" * 64, None)
     with suppress(ToolError, CannotApply, FileNotFoundError):
         parts = parts_of(path)
         draft.remove(parts, "0" * 64)
@@ -177,6 +178,20 @@ async def test_folders_that_wait_do_not_differ_in_case_alone(tools: TestedTools)
         with pytest.raises(ToolError, match=r"differs from '(src|src/deep)' in case"):
             await tools.stage("create_file", workspace, path=path, content="b")
     await tools.stage("create_file", workspace, path="src/deep/b.txt", content="b")
+
+
+@pytest.mark.parametrize(
+    ("keys", "clashing"),
+    [
+        (["a", "b", "a.b/c"], []),
+        (["p", "p/q", "r"], ["p", "p/q"]),
+        (["x/Twin.md", "x/twin.md", "y/twin.md"], ["x/Twin.md", "x/twin.md"]),
+        (["Src/a", "src/b", "c"], ["Src/a", "src/b"]),
+    ],
+)
+def test_paths_that_cannot_stand_together_are_told(keys: list[str], clashing: list[str]) -> None:
+    """One is a folder of another, or they differ in case alone, in a name or in a folder above."""
+    assert clashing == FILES.clashes(keys)
 
 
 async def test_folders_below_the_depth_are_named(root: Path, tools: TestedTools) -> None:
