@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -154,13 +155,16 @@ def create(
     *,
     tenant: Annotated[str, typer.Option(help="Tenant of the very first key; later keys have their creator's.")] = "",
     bootstrap: Annotated[bool, typer.Option(help="Write straight to PLACET_DATABASE_URL: for the first key.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="With --bootstrap: folder of a running `placet up`, whose database it is.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Create a key and print it, once."""
     if tenant and not bootstrap:
         fail("--tenant needs --bootstrap: another key's tenant is its creator's", code=2)
     if bootstrap:
-        made = _bootstrap(tenant or "default", person, scope)
+        made = _bootstrap(tenant or "default", person, scope, data)
     else:
         made = call("POST", "/v1/keys", json={"person": person, "scopes": scope})
     if json:
@@ -191,14 +195,20 @@ def take_over(
     show_json(answer) if json else out.print(f"{answer['id']} is yours")
 
 
-def _bootstrap(tenant: str, person: str, scopes: list[str]) -> dict[str, object]:
+def _bootstrap(tenant: str, person: str, scopes: list[str], data: Path | None) -> dict[str, object]:
     import psycopg
 
     from placet.gateway.identity.bootstrap import create_key
 
     url = os.environ.get("PLACET_DATABASE_URL")
+    if data is not None:
+        from placet.embedded.local_postgres import running_url
+
+        url = running_url(data / "postgres")
+        if not url:
+            fail(f"no `placet up` runs in {data}")
     if not url:
-        fail("--bootstrap needs PLACET_DATABASE_URL", code=2)
+        fail("--bootstrap needs PLACET_DATABASE_URL, or --data of a running `placet up`", code=2)
     try:
         with psycopg.connect(url) as connection:
             return {"key": create_key(connection, tenant=tenant, person=person, scopes=scopes)}

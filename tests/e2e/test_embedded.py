@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from hanoi import model as hanoi
@@ -131,6 +132,19 @@ def placet(embedded: Embedded, *arguments: str, key: str = "") -> subprocess.Com
     environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data), "PLACET_KEY": key}
     command = [sys.executable, "-m", "placet.cli", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_second_person_gets_a_key_beside_the_database(embedded: Embedded) -> None:
+    """Made in the data folder of a running system it is theirs at once; where none runs a line says so."""
+    command = [sys.executable, "-m", "placet.cli", "keys", "create", "--bootstrap", "--data", str(embedded.data)]
+    command += ["--person", "grace", "--scope", "decide"]
+    without = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (1, f"placet: no `placet up` runs in {embedded.data}\n") == (without.returncode, without.stderr)
+    embedded.start()
+    key = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    address = f"http://127.0.0.1:{embedded.port}/v1/approvals"
+    answer = httpx.get(address, headers={"authorization": f"Bearer {key}"})
+    assert (200, []) == (answer.status_code, answer.json()["items"])
 
 
 async def test_the_main_job_survives_a_kill(embedded: Embedded) -> None:
