@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -237,7 +238,6 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
     found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
     in_doubt = result is not None and result.kind == "unknown"
     state: Any = found if found in _COMMIT_ENDS else "unknown" if in_doubt else "not_committed"
-    reason = NOT_ASKED if result is None else result.reason or result.error
     ends = [each.outcome for each in (outcomes(result, ()) if result is not None else None) or ()]
     return m.JobCommitted(
         tenant=place["tenant"],
@@ -246,5 +246,14 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
         state=state,
         done=sum(each in {"committed", "succeeded"} for each in ends),
         left_out=ends.count("left_out"),
-        reason=reason,
+        reason=_why(result),
     )
+
+
+def _why(result: Result | None) -> str:
+    """Return why a commit did not run or not all of it, with the words of a person who answered instead."""
+    if result is None:
+        return NOT_ASKED
+    if result.answer_kind is None:
+        return result.reason or result.error
+    return f"{result.decided_by or 'A person'} answered instead: {json.dumps(result.answer, ensure_ascii=False)}."

@@ -9,7 +9,7 @@ import pytest
 from placet.agent import attempts
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
-from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result
+from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result, never_ran
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.errors import Poison
@@ -30,6 +30,7 @@ from placet.contracts.messages import (
     StagedEffect,
     ToolCall,
     ToolCallProposed,
+    ToolCallRefused,
     WorkspaceBase,
     WorkspaceExpired,
 )
@@ -324,6 +325,24 @@ def test_a_withdrawn_question_says_what_became_of_it() -> None:
     early.does("take_withdrawn", withdrawn)
     early.does("propose_job", asked(), {})
     assert ([("not_committed", 0, 0)], []) == (early.told, early.calls)
+
+
+def test_what_a_person_answered_about_a_job_is_told() -> None:
+    """Their words are the reason, for people and for the model whose call the job answers."""
+    question = Question()
+    question.does("propose_job", asked(), {})
+    commit = question.calls[0]
+    refused = ToolCallRefused(
+        **commit.model_dump(include={"tenant", "call_id", "conversation_id", "tool"}),
+        kind="answered",
+        reason="Answered.",
+        decided_by="person:ada",
+        answer_kind="instruction",
+        answer="Use folder docs/ instead",
+    )
+    question.does("take_result", Answer(commit.call_id, never_ran(refused)), BEHAVIOUR)
+    (told,) = [each for each in question.sent if isinstance(each, JobCommitted)]
+    assert ("not_committed", 'person:ada answered instead: "Use folder docs/ instead".') == (told.state, told.reason)
 
 
 def test_a_question_about_what_has_expired_is_withdrawn() -> None:
