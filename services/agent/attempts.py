@@ -33,6 +33,8 @@ REASONS: Mapping[str, str] = {
 NOT_ASKED = "People were not asked any more."
 #: Told of an attempt that was stopped while its model was asked.
 UNCOUNTED = "Its model was being asked: what that question used is not counted."
+#: Told of one that was stopped while a job went on that it had begun.
+COUNTED_WHOLE = "A job that it had begun went on: all that this job might use is counted."
 _COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
 _FLAGS: frozenset[str] = frozenset(get_args(Flag))
 _THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")
@@ -63,6 +65,8 @@ class Attempt:
     caller: dict[str, str] | None = None
     #: The workspace of its job that it reads beneath its own, by conversation_id and entries.
     base: dict[str, Any] | None = None
+    #: Tokens that jobs of its calls may use, by call, while these jobs go on.
+    jobs: dict[str, int] = field(default_factory=dict)
     #: Where people decide about the job: what its attempts staged, by call_id, tool and summary, for whoever is asked.
     entries: list[dict[str, str]] = field(default_factory=list)
 
@@ -111,6 +115,28 @@ class Attempt:
             input_tokens=self.input_tokens + questions * answer.input_tokens,
             output_tokens=self.output_tokens + questions * answer.output_tokens,
             cost=None if self.cost is None or cost is None else self.cost + questions * cost,
+        )
+
+    def tokens_for_job(self, waiting: int) -> int:
+        """Return what a job may use up that one of so many calls begins: an equal part of what is left of its share."""
+        return max(0, self.tokens_max - self.tokens - sum(self.jobs.values())) // max(1, waiting)
+
+    def begins_job(self, call_id: str, tokens: int) -> Attempt:
+        """Return it with tokens reserved for the job of a call."""
+        return replace(self, jobs={**self.jobs, call_id: tokens})
+
+    def after_job(self, call_id: str, used: Any) -> Attempt:
+        """Return it with the job of a call counted, by the answer's data; one that does not say takes all it might."""
+        told = used if isinstance(used, Mapping) and isinstance(used.get("tokens"), int) else None
+        others = {each: tokens for each, tokens in self.jobs.items() if each != call_id}
+        if told is None and call_id not in self.jobs:
+            return self
+        tokens, cost = (self.jobs[call_id], None) if told is None else (told["tokens"], told.get("cost"))
+        return replace(
+            self,
+            jobs=others,
+            input_tokens=self.input_tokens + tokens,
+            cost=None if self.cost is None or cost is None else self.cost + cost,
         )
 
     def given_up(self) -> Attempt:
@@ -219,9 +245,10 @@ def ended(
         reason=reason if flags else "",
         steps=attempt.steps,
         calls=attempt.calls,
-        input_tokens=attempt.input_tokens,
+        # Of a job that goes on while it is stopped nobody knows yet what it uses: all that it may.
+        input_tokens=attempt.input_tokens + sum(attempt.jobs.values()),
         output_tokens=attempt.output_tokens,
-        cost=attempt.cost,
+        cost=None if attempt.jobs else attempt.cost,
         asked_again=attempt.asked_again,
     )
 

@@ -71,10 +71,10 @@ class Try:
         }
         self.does("take_attempt", AttemptRequested(**fields | changes), BEHAVIOUR, {})
 
-    def does(self, name: str, *given: Any) -> None:
+    def does(self, name: str, *given: Any, **named: Any) -> None:
         """Let something happen."""
         self.now.cause = Cause(id="e1")
-        getattr(self.now, name)(*given)
+        getattr(self.now, name)(*given, **named)
         self.now.finish()
         self.sent += [message for message, _ in self.now.emitted]
         self.claims += self.now.begun
