@@ -37,6 +37,11 @@ UNCOUNTED = "Its model was being asked: what that question used is not counted."
 COUNTED_WHOLE = "A job that it had begun went on: all that this job might use is counted."
 _COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
 _FLAGS: frozenset[str] = frozenset(get_args(Flag))
+#: Of `propose_changes`, which it is not offered; its model may know of it, and the attempt goes on.
+PROPOSES_NOTHING = Result(
+    "invalid",
+    error="not done: an attempt at a job proposes nothing itself. What you staged waits; end with final_answer",
+)
 _THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")
 
 
@@ -174,8 +179,11 @@ def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
 
 
 def offered(tools: Catalog, attempt: Attempt) -> Catalog:
-    """Return the tools that its model is offered: those of the agent, and the way to end with its answer."""
-    others = [tool for name, tool in tools.items() if name != FINAL_ANSWER.name]
+    """Return the tools that its model is offered: those of the agent, and the way to end with its answer.
+
+    It proposes nothing itself: its job asks people once.
+    """
+    others = [tool for name, tool in tools.items() if name not in {FINAL_ANSWER.name, m.PROPOSE_TOOL}]
     return Catalog([*others, _final_answer(canonical_text(attempt.answer_schema))], redacts=tools.redacts)
 
 
@@ -192,6 +200,7 @@ def _final_answer(schema: str) -> ToolSpec:
 
 def judged(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Settlement:
     """Return what an answer of the model means: the first wrong step throws the attempt out, nothing is repaired."""
+    settlement = replace(settlement, calls=tuple(_never_proposing(call) for call in settlement.calls))
     flag = _flag(attempt, answer, settlement)
     if flag is None:
         return settlement
@@ -202,7 +211,8 @@ def judged(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Set
 def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag | None:
     if settlement.event is Event.STEPS_EXHAUSTED:
         return "step_limit"
-    if any(call.result is not None and call.result.kind == "invalid" for call in settlement.calls):
+    refused = [call.result for call in settlement.calls if call.result is not PROPOSES_NOTHING]
+    if any(result is not None and result.kind == "invalid" for result in refused):
         return "malformed_call"
     if settlement.event is Event.ANSWERED and settlement.final_answer is None:
         return "no_final_answer"
@@ -211,6 +221,10 @@ def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag
     if attempt.tokens + answer.input_tokens + answer.output_tokens > attempt.tokens_max:
         return "token_limit"
     return None
+
+
+def _never_proposing(call: CheckedCall) -> CheckedCall:
+    return replace(call, result=PROPOSES_NOTHING) if call.tool == m.PROPOSE_TOOL else call
 
 
 def _unrun(call: CheckedCall) -> CheckedCall:

@@ -35,6 +35,7 @@ from placet.contracts.messages import (
     WorkspaceExpired,
 )
 from placet.domain.catalog import Catalog
+from placet.domain.house_tools import PROPOSE_SPEC
 from placet.runtime.work import Cause
 from tests.builders import a_posted_message
 from tests.support.agents import PAY, finished, opened, says
@@ -357,6 +358,21 @@ def test_a_question_about_what_has_expired_is_withdrawn() -> None:
     attempt.stages(1)
     attempt.does("take_expired", WorkspaceExpired(tenant="acme", conversation_id="c1", workspace_id="w1"))
     assert ["w1"] == [each.workspace_id for each in attempt.now.staged]
+
+
+def test_an_attempt_proposes_nothing_itself() -> None:
+    """It is not offered `propose_changes`; where its model calls it all the same it is told so, and goes on."""
+    attempt = Try()
+    assert attempt.now.attempt is not None
+    assert ["pay", FINAL_ANSWER.name] == list(attempts.offered(Catalog([PAY, PROPOSE_SPEC]), attempt.now.attempt))
+    attempt.says(PAYMENT)
+    attempt.stages(1)
+    attempt.says((PROPOSE_SPEC.name, "{}"))
+    told = [(row["result_kind"], row["result"]) for row in attempt.now.new_calls if row["tool"] == PROPOSE_SPEC.name]
+    assert [("invalid", {"error": attempts.PROPOSES_NOTHING.error})] == told
+    assert [] == attempt.ended
+    attempt.says(DONE)
+    assert [([], 1)] == [(each.flags, each.staged) for each in attempt.ended]
 
 
 def test_a_loser_leaves_nothing_behind() -> None:
