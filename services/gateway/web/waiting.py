@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from placet.contracts.messages import ApprovalRule
+from placet.contracts.messages.jobs import JOB_LABEL
 from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
@@ -46,6 +47,8 @@ class Waiting:
     plan: Plan | None = None
     #: Who is on duty now of each group that may decide and has an on-call plan; none once it is over.
     on_duty: tuple[str, ...] = ()
+    #: The job whose call it is, of an attempt or of its changes; empty for any other.
+    job: str = ""
 
     @property
     def open(self) -> bool:
@@ -153,6 +156,7 @@ async def waiting_of(
             duty.of(approver for panel in counted[out.id].tally.panels for approver in panel.approvers)
             if out.state == "pending"
             else (),
+            (row["labels"] or {}).get(JOB_LABEL, ""),
         )
         for row, out in zip(rows, outs, strict=True)
     )
