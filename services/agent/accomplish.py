@@ -22,6 +22,7 @@ from placet.domain.house_tools import ACCOMPLISH_SPEC
 
 #: What the model reads where its conversation is itself part of as many jobs as may stand in each other.
 TOO_DEEP = "Not begun: you are working on a part of a job already, and its parts may not have further jobs done."
+NOTHING_LEFT = "Not begun: what is left of the tokens that you may use is too little for a job."
 #: What it reads where its permit came when the agent had its jobs taken away, or could not be used in time.
 NOT_OFFERED = "Not begun: this agent may not have jobs done any more."
 TOO_LATE = "Not begun: it was permitted, but its permit ran out before the job could begin."
@@ -58,7 +59,19 @@ def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mappi
     return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
 
 
-def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry) -> m.RunJob:
+def budget_of(offer: AccomplishEntry, left: int | None) -> m.JobBudget | None:
+    """Return what a job may use up; `left` is what an attempt may give it, None where no attempt begins it.
+
+    Then a division and the first votes fit in; None where nothing does.
+    """
+    if left is None:
+        return m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt)
+    tokens = min(offer.tokens or left, left)
+    share = min(offer.tokens_per_attempt, tokens // (1 + (offer.k or 1)))
+    return m.JobBudget(tokens=tokens, cost=offer.cost, tokens_per_attempt=share) if share else None
+
+
+def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry, budget: m.JobBudget) -> m.RunJob:
     """Return the job that a permitted call asks for: of the same agent, in the name of the same person."""
     arguments: dict[str, Any] = parse_arguments(call.arguments)
     return m.RunJob(
@@ -69,7 +82,7 @@ def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry) 
         task=arguments["task"],
         context=arguments.get("context", ""),
         plan=m.JobPlan(k=offer.k, attempts_max=offer.attempts_max, tasks_max=offer.tasks_max),
-        budget=m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt),
+        budget=budget,
         language=call.language,
         labels=call.labels,
         caller=m.JobCaller(conversation_id=call.conversation_id, call_id=call.call_id),

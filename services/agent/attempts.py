@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -32,8 +33,15 @@ REASONS: Mapping[str, str] = {
 NOT_ASKED = "People were not asked any more."
 #: Told of an attempt that was stopped while its model was asked.
 UNCOUNTED = "Its model was being asked: what that question used is not counted."
+#: Told of one that was stopped while a job went on that it had begun.
+COUNTED_WHOLE = "A job that it had begun went on: all that this job might use is counted."
 _COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
 _FLAGS: frozenset[str] = frozenset(get_args(Flag))
+#: Of `propose_changes`, which it is not offered; its model may know of it, and the attempt goes on.
+PROPOSES_NOTHING = Result(
+    "invalid",
+    error="not done: an attempt at a job proposes nothing itself. What you staged waits; end with final_answer",
+)
 _THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")
 
 
@@ -62,6 +70,8 @@ class Attempt:
     caller: dict[str, str] | None = None
     #: The workspace of its job that it reads beneath its own, by conversation_id and entries.
     base: dict[str, Any] | None = None
+    #: Tokens that jobs of its calls may use, by call, while these jobs go on.
+    jobs: dict[str, int] = field(default_factory=dict)
     #: Where people decide about the job: what its attempts staged, by call_id, tool and summary, for whoever is asked.
     entries: list[dict[str, str]] = field(default_factory=list)
 
@@ -112,6 +122,28 @@ class Attempt:
             cost=None if self.cost is None or cost is None else self.cost + questions * cost,
         )
 
+    def tokens_for_job(self, waiting: int) -> int:
+        """Return what a job may use up that one of so many calls begins: an equal part of what is left of its share."""
+        return max(0, self.tokens_max - self.tokens - sum(self.jobs.values())) // max(1, waiting)
+
+    def begins_job(self, call_id: str, tokens: int) -> Attempt:
+        """Return it with tokens reserved for the job of a call."""
+        return replace(self, jobs={**self.jobs, call_id: tokens})
+
+    def after_job(self, call_id: str, used: Any) -> Attempt:
+        """Return it with the job of a call counted, by the answer's data; one that does not say takes all it might."""
+        told = used if isinstance(used, Mapping) and isinstance(used.get("tokens"), int) else None
+        others = {each: tokens for each, tokens in self.jobs.items() if each != call_id}
+        if told is None and call_id not in self.jobs:
+            return self
+        tokens, cost = (self.jobs[call_id], None) if told is None else (told["tokens"], told.get("cost"))
+        return replace(
+            self,
+            jobs=others,
+            input_tokens=self.input_tokens + tokens,
+            cost=None if self.cost is None or cost is None else self.cost + cost,
+        )
+
     def given_up(self) -> Attempt:
         """Return it where no question was ever answered again: nobody knows what these took, so it takes its share."""
         return replace(self, input_tokens=max(self.input_tokens, self.tokens_max - self.output_tokens))
@@ -147,8 +179,11 @@ def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
 
 
 def offered(tools: Catalog, attempt: Attempt) -> Catalog:
-    """Return the tools that its model is offered: those of the agent, and the way to end with its answer."""
-    others = [tool for name, tool in tools.items() if name != FINAL_ANSWER.name]
+    """Return the tools that its model is offered: those of the agent, and the way to end with its answer.
+
+    It proposes nothing itself: its job asks people once.
+    """
+    others = [tool for name, tool in tools.items() if name not in {FINAL_ANSWER.name, m.PROPOSE_TOOL}]
     return Catalog([*others, _final_answer(canonical_text(attempt.answer_schema))], redacts=tools.redacts)
 
 
@@ -165,6 +200,7 @@ def _final_answer(schema: str) -> ToolSpec:
 
 def judged(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Settlement:
     """Return what an answer of the model means: the first wrong step throws the attempt out, nothing is repaired."""
+    settlement = replace(settlement, calls=tuple(_never_proposing(call) for call in settlement.calls))
     flag = _flag(attempt, answer, settlement)
     if flag is None:
         return settlement
@@ -175,7 +211,8 @@ def judged(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Set
 def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag | None:
     if settlement.event is Event.STEPS_EXHAUSTED:
         return "step_limit"
-    if any(call.result is not None and call.result.kind == "invalid" for call in settlement.calls):
+    refused = [call.result for call in settlement.calls if call.result is not PROPOSES_NOTHING]
+    if any(result is not None and result.kind == "invalid" for result in refused):
         return "malformed_call"
     if settlement.event is Event.ANSWERED and settlement.final_answer is None:
         return "no_final_answer"
@@ -184,6 +221,10 @@ def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag
     if attempt.tokens + answer.input_tokens + answer.output_tokens > attempt.tokens_max:
         return "token_limit"
     return None
+
+
+def _never_proposing(call: CheckedCall) -> CheckedCall:
+    return replace(call, result=PROPOSES_NOTHING) if call.tool == m.PROPOSE_TOOL else call
 
 
 def _unrun(call: CheckedCall) -> CheckedCall:
@@ -218,9 +259,10 @@ def ended(
         reason=reason if flags else "",
         steps=attempt.steps,
         calls=attempt.calls,
-        input_tokens=attempt.input_tokens,
+        # Of a job that goes on while it is stopped nobody knows yet what it uses: all that it may.
+        input_tokens=attempt.input_tokens + sum(attempt.jobs.values()),
         output_tokens=attempt.output_tokens,
-        cost=attempt.cost,
+        cost=None if attempt.jobs else attempt.cost,
         asked_again=attempt.asked_again,
     )
 
@@ -237,7 +279,6 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
     found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
     in_doubt = result is not None and result.kind == "unknown"
     state: Any = found if found in _COMMIT_ENDS else "unknown" if in_doubt else "not_committed"
-    reason = NOT_ASKED if result is None else result.reason or result.error
     ends = [each.outcome for each in (outcomes(result, ()) if result is not None else None) or ()]
     return m.JobCommitted(
         tenant=place["tenant"],
@@ -246,5 +287,14 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
         state=state,
         done=sum(each in {"committed", "succeeded"} for each in ends),
         left_out=ends.count("left_out"),
-        reason=reason,
+        reason=_why(result),
     )
+
+
+def _why(result: Result | None) -> str:
+    """Return why a commit did not run or not all of it, with the words of a person who answered instead."""
+    if result is None:
+        return NOT_ASKED
+    if result.answer_kind is None:
+        return result.reason or result.error
+    return f"{result.decided_by or 'A person'} answered instead: {json.dumps(result.answer, ensure_ascii=False)}."

@@ -186,6 +186,7 @@ class Conversation(StagedWork):
         call.result_kind, call.result, call.undecided = answer.result.kind, result_json, False
         if answer.staged is not None:
             self._keep_staged(call, answer.staged)
+        self._count_job(call, answer.result)
         result = items.answered(call.names, answer.result, error=answer.error, ui_blocks=answer.ui_blocks)
         # Where its turn is over: whether another one begins is known at the end.
         self._append("tool_call", result | ({} if turn and turn is self.turn else {"idle": True}))
@@ -243,12 +244,35 @@ class Conversation(StagedWork):
                 Answer(call.call_id, result or Result("refused", reason=accomplish.NOT_OFFERED)), behaviour
             )
             return
-        self._emit(accomplish.job_of(permitted.call, call.author, offer))
+        budget = accomplish.budget_of(offer, self._left_for_job(call))
+        if budget is None:
+            self.take_result(Answer(call.call_id, Result("refused", reason=accomplish.NOTHING_LEFT)), behaviour)
+            return
+        if self.attempt is not None:
+            self._keep(self.attempt.begins_job(call.call_id, budget.tokens or 0))
+        self._emit(accomplish.job_of(permitted.call, call.author, offer, budget))
         call.undecided = False
         self.changed_calls[call.call_id] = call
         self._record_call(call, "permitted", call.state, {"job_id": accomplish.job_id(self.tenant, call.call_id)})
         if self.ended or call.state is CallState.STOPPED:
             self._cancel_job(call.call_id)
+
+    def _left_for_job(self, call: Call) -> int | None:
+        """Return what the job of a call may use up of its attempt's share; None where this is no attempt."""
+        if self.attempt is None:
+            return None
+        known, turn = self.attempt.jobs, self.turn
+        if call.call_id in known:
+            return known[call.call_id]
+        opened = self._open_calls(turn) if turn else []
+        return self.attempt.tokens_for_job(
+            sum(each.tool == ACCOMPLISH_TOOL and each.call_id not in known for each in opened)
+        )
+
+    def _count_job(self, call: Call, result: Result) -> None:
+        """Count what the job of a call used as what its attempt used."""
+        if self.attempt is not None and call.tool == ACCOMPLISH_TOOL:
+            self._keep(self.attempt.after_job(call.call_id, result.data))
 
     def _keep_staged(self, call: Call, staged: m.Staged) -> None:
         """Remember an entry until its end, in its place."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import TIMEOUT_SECONDS, address, call, client, problem_line
-from placet.cli.output import Json, fail, out, show_json
+from placet.cli.output import Json, fail, out, show_json, show_whole
 from placet.cli.resources import Id, Resource
 
 jobs = Resource("jobs", "Run jobs: tasks that several agents try and vote on.")
@@ -20,7 +20,6 @@ jobs.list(
     states="dividing, running, waiting, withdrawing, done, failed, cancelled or all.",
     state="all",
 )
-jobs.show("Show a job with its tasks, their attempts and votes.")
 
 #: States in which nothing more comes.
 OVER = frozenset({"done", "failed", "cancelled"})
@@ -28,6 +27,30 @@ OVER = frozenset({"done", "failed", "cancelled"})
 SILENCE_SECONDS = 60.0
 #: Lines of a log per request.
 PAGE = 1_000
+
+
+#: Characters of a vote that people are shown, as the log shows them.
+SHOWN_VOTE = 8
+
+
+@jobs.app.command("show")
+def show(thing: Id, *, json: Json = False) -> None:
+    """Show a job, and a line for each of its tasks with votes and attempts."""
+    found = call("GET", f"/v1/jobs/{thing}")
+    if json:
+        show_json(found)
+        return
+    division, tasks = found.pop("division"), found.pop("tasks")
+    lines = [_line_of(each) for each in ([division] if division else []) + tasks]
+    show_whole({**found, "tasks": lines}, ["plan", "budget"], {"tasks": ["id", "state", "votes", "attempts"]})
+
+
+def _line_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return a task as a line of a table: votes by the beginnings of their hashes, and how many attempts."""
+    votes = ", ".join(f"{vote[:SHOWN_VOTE]} {count}" for vote, count in task["votes"].items())
+    thrown_out = sum(each["state"] in {"flagged", "conflicted"} for each in task["attempts"])
+    attempts = f"{len(task['attempts'])}" + (f", {thrown_out} thrown out" if thrown_out else "")
+    return {"id": task["id"] or "(division)", "state": task["state"], "votes": votes or None, "attempts": attempts}
 
 
 @jobs.app.command("cancel")

@@ -7,16 +7,15 @@ stores what they came to: rows, lines of the log, history, and the messages to s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id, job_conversation_id
-from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
+from placet.contracts.messages.jobs import ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.domain.division import Unsound, checked, groups_of
 from placet.domain.reliability import Record, votes_needed
-from placet.jobs.job_state import Attempt, Job, Task, counted
+from placet.jobs.job_state import Attempt, Task, counted
 from placet.jobs.rules import budget, division, prompts, voting
 from placet.jobs.states import (
     JOB_MACHINE,
@@ -150,6 +149,7 @@ class Course(WorkspaceCourse):
             if task.winner is not None:
                 self._leave(self._conversation_of(task.winner))
             self._move_task(task, TaskEvent.JOB_OVER, {})
+        self.unsettled += len(attempts)
         for attempt in attempts:
             self._move_attempt(attempt, AttemptEvent.TASK_OVER, {})
             self._withdraw(attempt)
@@ -372,26 +372,6 @@ class Course(WorkspaceCourse):
 
     def _withdraw(self, attempt: Attempt) -> None:
         self._leave(attempt.conversation_id)
-
-
-def answer_of(job: Job, now: datetime) -> m.ToolCallFinished | None:
-    """Return what the call is answered that an ended job was done for; None where a person asked for it."""
-    caller, done = job.spec.caller, job.state is JobState.DONE
-    if caller is None:
-        return None
-    return m.ToolCallFinished(
-        tenant=job.spec.tenant,
-        conversation_id=caller.conversation_id,
-        call_id=caller.call_id,
-        tool=ACCOMPLISH_TOOL,
-        kind="succeeded" if done else "failed",
-        data={"job_id": job.job_id, "state": job.state, "result": job.result}
-        | ({"changes": job.changes} if job.changes else {}),
-        error="" if done else f"The job was not done. {job.reason}",
-        attempt=1,
-        started_at=job.created_at or now,
-        finished_at=now,
-    )
 
 
 def _short(text: str) -> str:

@@ -14,7 +14,8 @@ from placet.contracts.errors import Poison, Transient
 from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import AttemptEnded, CancelJob, Event, JobCommitted, JobEvents, RunJob, WorkspaceMerged
 from placet.jobs import store
-from placet.jobs.course import Course, answer_of
+from placet.jobs.answer import answer_of
+from placet.jobs.course import Course
 from placet.jobs.job_state import Job
 from placet.jobs.states import JOB_MACHINE, AttemptState, TaskState
 from placet.runtime.sql import Connection
@@ -184,7 +185,7 @@ async def _save(course: Course, work: Work, announce: Announce) -> None:
     if course.threw_away:
         course.drop(await store.load_entries(work.connection, course.job.job_id))
     work.emit(*course.emitted)
-    if course.ended and (answer := answer_of(course.job, work.now)) is not None:
+    if course.ended and (answer := answer_of(course.job, work.now, course.unsettled)) is not None:
         work.emit(answer)
     work.record(*course.changes)
     event = _events(course, work)

@@ -157,6 +157,8 @@ class JobCourse:
     noted: list[tuple[int, str, Data]] = field(default_factory=list)
     #: Whether it ended now.
     ended: bool = False
+    #: Attempts that ran when it ended: what they used is told later.
+    unsettled: int = 0
     #: Whether what its winners left staged is thrown away now.
     threw_away: bool = False
 

@@ -137,6 +137,10 @@ async def test_the_command_line_runs_a_job_to_its_end(ada: Caller, tmp_path: Pat
     assert '"state": [' in said
     assert job_id in await asyncio.to_thread(placet, "list")
     shown = json.loads(await asyncio.to_thread(placet, "show", job_id, "--json"))
+    whole = await asyncio.to_thread(placet, "show", job_id)
+    table = [line.split() for line in whole.rpartition("\ntasks\n")[2].splitlines()]
+    named = [["id", "state"], ["(division)", "decided"], *([each["id"], "decided"] for each in shown["tasks"])]
+    assert (named, False) == ([line[:2] for line in table], "conversation_id" in whole)
     log = (await asyncio.to_thread(placet, "log", job_id)).splitlines()
     assert ("done", shown["last_event_id"]) == (shown["state"], len(log))
     # Nothing more comes, so nobody waits for it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,7 @@ from placet.contracts.signed import signed
 from placet.gateway.admin import store as lists
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
-from placet.gateway.conversations.items import arguments_value, status_of
+from placet.gateway.conversations.items import arguments_value, outcome_status, status_of
 from placet.gateway.conversations.rules import call_status
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.errors import described
@@ -24,11 +24,16 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
 from placet.gateway.store.read import Row
+from placet.gateway.workspaces.store import load_entry
 
 router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"], route_class=StrictRoute)
 
 #: Changes that a history shows; a call has a dozen.
 CHANGES_MAX = 1000
+
+
+#: Ends of a staged call.
+Outcome = Literal["committed", "succeeded", "left_out", "discarded", "conflicted", "failed", "refused", "unknown"]
 
 
 class ToolCallOut(BaseModel):
@@ -50,6 +55,10 @@ class ToolCallOut(BaseModel):
     state: str
     status: Literal["proposed", "pending_confirmation", "decided", "executing", "success", "error"]
     kind: str | None
+    outcome: Outcome | None = Field(
+        description="Of a staged call: what became of it; null while it waits, and of any other call."
+    )
+    outcome_error: str | None = Field(description="Why it did not take effect, where an executor says it.")
     result: Any
     proposed_at: datetime
     answered_at: datetime | None
@@ -131,15 +140,19 @@ async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
         verdict = await read.load_verdict(connection, *key)
         approval = await read.load_approval_of_call(connection, *key)
         execution = await read.load_execution(connection, *key)
+        entry = await load_entry(connection, *key)
         history = await read.load_history(connection, *key, CHANGES_MAX)
+    outcome = entry["state"] if entry and entry["state"] in get_args(Outcome) else None
     return ToolCallOut.model_validate(
         {
             **call,
             "id": call_id,
             "arguments": arguments_value(call["arguments"]),
             "arguments_text": call["arguments"],
-            "status": _status(call, approval, execution),
+            "status": outcome_status(outcome) if outcome else _status(call, approval, execution),
             "kind": call["result_kind"],
+            "outcome": outcome,
+            "outcome_error": (entry["error"] or None) if entry and outcome else None,
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
             "approval": approval_out(approval) if approval else None,
             "execution": dict(execution) if execution else None,

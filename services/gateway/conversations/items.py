@@ -17,6 +17,8 @@ ItemType = Literal[
 ITEM_TYPES: tuple[ItemType, ...] = get_args(ItemType)
 #: Types of items that say something to a reader: neither the beginnings of turns nor decisions by message.
 READ_BY_PEOPLE: tuple[ItemType, ...] = ("message", "holder", "tool_call", "approval", "conversation")
+#: Ends of a staged call that are its success.
+_TOOK_EFFECT = frozenset({"committed", "succeeded"})
 #: Result kinds that a frontend shows as done; every other ending is an error with its kind beside it.
 SUCCESSES = frozenset({"succeeded", "staged"})
 
@@ -65,6 +67,11 @@ class Delta:
 def status_of(kind: str) -> Literal["success", "error"]:
     """Return the status that a frontend renders for a result kind."""
     return "success" if kind in SUCCESSES else "error"
+
+
+def outcome_status(outcome: str) -> Literal["success", "error"]:
+    """Return the status that a frontend renders for what became of a staged call."""
+    return "success" if outcome in _TOOK_EFFECT else "error"
 
 
 def arguments_value(text: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from placet.contracts.messages import ApprovalRule
+from placet.contracts.messages.jobs import JOB_LABEL
 from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
@@ -49,6 +50,8 @@ class Waiting:
     on_duty: tuple[str, ...] = ()
     #: How many comments there are on it.
     comments: int = 0
+    #: The job whose call it is, of an attempt or of its changes; empty for any other.
+    job: str = ""
 
     @property
     def open(self) -> bool:
@@ -160,6 +163,7 @@ async def waiting_of(
             if out.state == "pending"
             else (),
             comments.get(out.id, 0),
+            (row["labels"] or {}).get(JOB_LABEL, ""),
         )
         for row, out in zip(rows, outs, strict=True)
     )

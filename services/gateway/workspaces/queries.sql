@@ -12,6 +12,9 @@ LEFT JOIN read.approvals AS a ON a.call_id = s.commit_id AND a.tenant = s.tenant
 WHERE s.tenant = :tenant AND s.conversation_id = :conversation_id
 ORDER BY s.call_id
 
+-- name: load_entry
+SELECT state, error FROM read.workspace_entries WHERE tenant = :tenant AND call_id = :call_id
+
 -- name: load_workspaces
 SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_id, entries, waiting, bytes, opened_at,
     expires_at, ended_at, ended_by, reason

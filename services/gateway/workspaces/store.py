@@ -24,6 +24,12 @@ async def load_staged(connection: Connection, tenant: str, conversation_id: str)
     return [dict(row) for row in found]
 
 
+async def load_entry(connection: Connection, tenant: str, call_id: str) -> Row | None:
+    """Return what became of a staged call, as {state, error}; None of any other call."""
+    found = await connection.run(QUERIES.load_entry, tenant=tenant, call_id=call_id)
+    return dict(found[0]) if found else None
+
+
 async def load_workspaces(connection: Connection, tenant: str, workspace_ids: Collection[str]) -> dict[str, Row]:
     """Return workspaces by their ids."""
     if not workspace_ids:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from placet.agent.attempts import PROPOSES_NOTHING
 from placet.agent.provider_messages import provider_messages
+from placet.agent.rules import FINAL_ANSWER
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import (
+    AttemptRequested,
+    Author,
     CallsWithdrawn,
     CommitResult,
     DiscardChanges,
@@ -17,6 +21,7 @@ from placet.contracts.messages import (
     Staged,
     ToolCallFinished,
     ToolCallProposed,
+    WorkspaceBase,
     WorkspaceExpired,
 )
 from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
@@ -56,6 +61,30 @@ async def stages_one(agent: Agent) -> ToolCallProposed:
     await agent.post(staged(payment, 1, "on_request"))
     await agent.ended()
     return payment
+
+
+async def test_an_attempt_that_proposes_is_told_no_and_goes_on(agent_url: str) -> None:
+    """Its model calls a tool that it is not offered: the call is stored with its answer, and the attempt ends well."""
+    calls = (PROPOSE_SPEC.name, "{}"), (FINAL_ANSWER.name, '{"answer": "42"}')
+    async with an_agent(agent_url, ScriptedModel([says("", each) for each in calls])) as agent:
+        await agent.post(
+            AttemptRequested(
+                **PLACE,
+                message_id="m1",
+                job_id="job-1",
+                attempt_id="a1",
+                agent="default",
+                author=Author(kind="person", id="person:ada"),
+                text="Do it.",
+                answer_schema={"type": "object", "properties": {"answer": {"type": "string"}}},
+                tokens_max=100_000,
+                base=WorkspaceBase(conversation_id="conversation-2", entries=0),
+            )
+        )
+        (end,) = await agent.ended()
+        assert ("finished", {"answer": "42"}) == (end.data["state"], end.data["final_answer"])
+        told = agent.rows("SELECT result ->> 'error' FROM agent.tool_calls ORDER BY step")
+    assert [(PROPOSES_NOTHING.error,), (None,)] == told
 
 
 async def test_a_commit_is_proposed_and_told_over_a_restart(agent_url: str) -> None:

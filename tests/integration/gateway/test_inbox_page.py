@@ -120,6 +120,16 @@ async def test_a_card_says_what_why_for_whom_until_when_and_who_has_voted(
     assert [] == [text for text in wanted if text not in page]
 
 
+@pytest.mark.parametrize(("labels", "links"), [({}, 0), ({"job": "job-1", "task": "a"}, 1)])
+async def test_a_card_of_a_job_leads_to_it(
+    house: House, browser: httpx.AsyncClient, labels: dict[str, str], links: int
+) -> None:
+    """In the list and on its page, of its changes and of what its attempts call; no other card does."""
+    row = hold(house, "wire", "Wire money?", {}, labels=labels)
+    pages = [await browser.get(path) for path in ("/inbox", f"/inbox/{row['approval_id']}")]
+    assert [links, links] == [page.text.count('<a href="/jobs/job-1">job</a>') for page in pages]
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -87,6 +87,30 @@ async def test_a_call_whose_arguments_are_no_json_is_told_as_it_was_written(hous
     assert (None, text, "error") == (told["arguments"], told["arguments_text"], told["status"])
 
 
+@pytest.mark.parametrize(
+    ("state", "error", "expected"),
+    [
+        ("waiting", "", ("success", None, None)),
+        ("kept", "", ("success", None, None)),
+        ("committed", "", ("success", "committed", None)),
+        ("succeeded", "", ("success", "succeeded", None)),
+        ("failed", "The disk is full.", ("error", "failed", "The disk is full.")),
+        ("discarded", "", ("error", "discarded", None)),
+        ("unknown", "", ("error", "unknown", None)),
+    ],
+)
+async def test_what_became_of_a_staged_call_is_told(
+    house: House, state: str, error: str, expected: tuple[str, str | None, str | None]
+) -> None:
+    """Its result stays that it was staged; its end is beside it, and the status follows the end."""
+    call_id = a_told_call(house, result_kind="staged")
+    place = {"tenant": "acme", "conversation_id": "c", "workspace_id": "w"}
+    insert(house.url, "workspace_entries", **place, call_id=call_id, state=state, error=error)
+    async with house.client(house.key("decide")) as client:
+        told = (await client.get(f"/v1/tool-calls/{call_id}")).json()
+    assert ("staged", *expected) == tuple(told[name] for name in ("kind", "status", "outcome", "outcome_error"))
+
+
 async def test_a_call_is_told_within_its_tenant_and_conversation(house: House) -> None:
     """A9: for another tenant, or the token of another conversation, the call does not exist."""
     async with house.client(house.key("chat")) as client:

@@ -13,9 +13,11 @@ from placet.contracts.messages import (
     Author,
     CancelJob,
     JobBudget,
+    JobCaller,
     JobPlan,
     JobTask,
     RunJob,
+    ToolCallFinished,
 )
 from placet.jobs.handlers import NO_BUDGET, sweep
 from tests.support.house import Replica
@@ -106,6 +108,17 @@ async def test_an_attempt_of_which_nothing_is_heard_is_replaced_in_its_time(repl
     lines = [row["line"] for row in await replica.rows("SELECT data ->> 'line' AS line FROM jobs.log ORDER BY seq")]
     assert 1 == sum("lost: 100 tokens are counted" in line for line in lines)
     assert 1 == sum("ended too late: it has no vote" in line for line in lines)
+
+
+async def test_a_call_is_answered_what_its_job_used(replica: Replica) -> None:
+    """Attempts that ran when it ended count with their shares: what these used is told when nobody waits any more."""
+    budget = JobBudget(tokens_per_attempt=100)
+    caller = JobCaller(conversation_id="c1", call_id="call")
+    await replica.send(a_job(JobTask(id="a", task="Do a."), budget=budget, caller=caller))
+    await replica.send(an_end(asked_of(replica, "a")[0], cost=0.5))
+    await replica.send(CancelJob(tenant="acme", job_id="job-1", by="person:ada"))
+    (answer,) = replica.all_sent(ToolCallFinished)
+    assert ("cancelled", 115, 1.0) == tuple(answer.data[name] for name in ("state", "tokens", "cost"))
 
 
 async def test_a_task_waits_for_room_in_the_budget(replica: Replica) -> None:

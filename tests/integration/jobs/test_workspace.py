@@ -165,7 +165,7 @@ async def test_the_end_says_what_became_of_the_changes(
     assert thrown_away == len(replica.all_sent(DiscardWorkspace)) == len(dropped(replica))
     (answer,) = replica.all_sent(ToolCallFinished)
     told_data = {"job_id": "job-1", "state": "failed", "result": {"a": {"answer": "A"}}, "changes": word}
-    assert ("failed", told_data) == (answer.kind, answer.data)
+    assert ("failed", {**told_data, "tokens": 15, "cost": None}) == (answer.kind, answer.data)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from placet.agent import attempts
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
-from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result
+from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result, never_ran
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.errors import Poison
@@ -30,10 +30,12 @@ from placet.contracts.messages import (
     StagedEffect,
     ToolCall,
     ToolCallProposed,
+    ToolCallRefused,
     WorkspaceBase,
     WorkspaceExpired,
 )
 from placet.domain.catalog import Catalog
+from placet.domain.house_tools import PROPOSE_SPEC
 from placet.runtime.work import Cause
 from tests.builders import a_posted_message
 from tests.support.agents import PAY, finished, opened, says
@@ -70,10 +72,10 @@ class Try:
         }
         self.does("take_attempt", AttemptRequested(**fields | changes), BEHAVIOUR, {})
 
-    def does(self, name: str, *given: Any) -> None:
+    def does(self, name: str, *given: Any, **named: Any) -> None:
         """Let something happen."""
         self.now.cause = Cause(id="e1")
-        getattr(self.now, name)(*given)
+        getattr(self.now, name)(*given, **named)
         self.now.finish()
         self.sent += [message for message, _ in self.now.emitted]
         self.claims += self.now.begun
@@ -326,6 +328,24 @@ def test_a_withdrawn_question_says_what_became_of_it() -> None:
     assert ([("not_committed", 0, 0)], []) == (early.told, early.calls)
 
 
+def test_what_a_person_answered_about_a_job_is_told() -> None:
+    """Their words are the reason, for people and for the model whose call the job answers."""
+    question = Question()
+    question.does("propose_job", asked(), {})
+    commit = question.calls[0]
+    refused = ToolCallRefused(
+        **commit.model_dump(include={"tenant", "call_id", "conversation_id", "tool"}),
+        kind="answered",
+        reason="Answered.",
+        decided_by="person:ada",
+        answer_kind="instruction",
+        answer="Use folder docs/ instead",
+    )
+    question.does("take_result", Answer(commit.call_id, never_ran(refused)), BEHAVIOUR)
+    (told,) = [each for each in question.sent if isinstance(each, JobCommitted)]
+    assert ("not_committed", 'person:ada answered instead: "Use folder docs/ instead".') == (told.state, told.reason)
+
+
 def test_a_question_about_what_has_expired_is_withdrawn() -> None:
     """Jobs hears of its end; of an attempt nothing is forgotten, whose work waits for its job."""
     question, attempt = Question(), Try()
@@ -338,6 +358,21 @@ def test_a_question_about_what_has_expired_is_withdrawn() -> None:
     attempt.stages(1)
     attempt.does("take_expired", WorkspaceExpired(tenant="acme", conversation_id="c1", workspace_id="w1"))
     assert ["w1"] == [each.workspace_id for each in attempt.now.staged]
+
+
+def test_an_attempt_proposes_nothing_itself() -> None:
+    """It is not offered `propose_changes`; where its model calls it all the same it is told so, and goes on."""
+    attempt = Try()
+    assert attempt.now.attempt is not None
+    assert ["pay", FINAL_ANSWER.name] == list(attempts.offered(Catalog([PAY, PROPOSE_SPEC]), attempt.now.attempt))
+    attempt.says(PAYMENT)
+    attempt.stages(1)
+    attempt.says((PROPOSE_SPEC.name, "{}"))
+    told = [(row["result_kind"], row["result"]) for row in attempt.now.new_calls if row["tool"] == PROPOSE_SPEC.name]
+    assert [("invalid", {"error": attempts.PROPOSES_NOTHING.error})] == told
+    assert [] == attempt.ended
+    attempt.says(DONE)
+    assert [([], 1)] == [(each.flags, each.staged) for each in attempt.ended]
 
 
 def test_a_loser_leaves_nothing_behind() -> None:

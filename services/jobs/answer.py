@@ -1,0 +1,38 @@
+"""What a call of `accomplish` is answered when its job has ended. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from placet.contracts import messages as m
+from placet.contracts.messages import ACCOMPLISH_TOOL
+from placet.jobs.job_state import Job
+from placet.jobs.states import JobState
+
+
+def answer_of(job: Job, now: datetime, unsettled: int = 0) -> m.ToolCallFinished | None:
+    """Return what the call is answered that an ended job was done for; None where a person asked for it.
+
+    Of attempts that ran when it ended, `unsettled`, nobody knows yet what they used: their shares count.
+    """
+    unsettled += job.running
+    caller, done = job.spec.caller, job.state is JobState.DONE
+    if caller is None:
+        return None
+    return m.ToolCallFinished(
+        tenant=job.spec.tenant,
+        conversation_id=caller.conversation_id,
+        call_id=caller.call_id,
+        tool=ACCOMPLISH_TOOL,
+        kind="succeeded" if done else "failed",
+        data={"job_id": job.job_id, "state": job.state, "result": job.result}
+        | ({"changes": job.changes} if job.changes else {})
+        | {
+            "tokens": job.tokens + unsettled * job.spec.budget.tokens_per_attempt,
+            "cost": None if job.unpriced else job.cost + unsettled * job.cost_most,
+        },
+        error="" if done else f"The job was not done. {job.reason}",
+        attempt=1,
+        started_at=job.created_at or now,
+        finished_at=now,
+    )
