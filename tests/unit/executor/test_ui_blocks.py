@@ -22,7 +22,7 @@ def test_equal_texts_have_no_difference() -> None:
 
 
 def test_a_difference_of_short_lines_that_repeat_takes_no_time() -> None:
-    """So many kept a core busy for over half a minute; where not all are compared, more is shown as changed, and all of it."""
+    """So many kept a core busy for over half a minute; now more may be shown as changed, and nothing is left out."""
     before, after = ["ab"[each % 2] for each in range(3_000)], ["ba"[each % 3 % 2] for each in range(3_000)]
     begun = time.process_time()
     lines = StagedDiffBlock.of("a", "\n".join(before), "\n".join(after)).lines
