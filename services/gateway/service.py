@@ -179,6 +179,7 @@ def _deps(
         runtime=runtime,
         agents=agents,
         authenticator=authenticator,
+        rates=rates,
         posts=posts,
         consents=consents,
         operators=Operators(runtime.units, texts),

@@ -14,6 +14,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -34,7 +35,12 @@ Stream = TypeVar("Stream", asyncio.StreamReader, asyncio.StreamWriter)
 
 
 async def try_rulebook(asked: TryRulebook, work: Work, active: ActiveRulebook, limits: Limits = LIMITS) -> None:
-    """Answer with the report of a trial, or with what is wrong in what was sent."""
+    """Answer with the report of a trial, or with what is wrong in what was sent; not where nobody waits any more."""
+    if asked.until is not None:
+        left = (asked.until - await work.clock()).total_seconds()
+        if left <= 0:
+            return
+        limits = replace(limits, seconds=min(limits.seconds, left))
     text, people = active.as_file
     trial = Trial(asked.kind, asked.rulebook, asked.cases, asked.call, text, people, limits)
     try:

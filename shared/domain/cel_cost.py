@@ -18,6 +18,8 @@ from placet.domain.patterns import NoPattern, compiled
 TIME_MAX, MADE_MAX = 500e6, 128 * 2**20
 #: Rounds of all loops of one evaluation; the library ends it beyond.
 ROUNDS_MAX = 10_000.0
+#: How deep loops may stand in the bodies of loops: each body is bounded twice, so every further one doubles that work.
+LOOPS_MAX = 4
 #: Bytes of a number, of a list's place for an element, and nanoseconds of one step, as measured.
 _NUMBER, _PLACE = 16.0, 32.0
 _STEP_TIME, _BYTE_TIME, _ELEMENT_TIME, _FIND_TIME, _PATTERN_TIME = 300.0, 5.0, 150.0, 0.1, 15.0
@@ -73,6 +75,8 @@ class _Scope:
     names: Mapping[str, Extent]
     #: How often the node is evaluated at most.
     runs: float = 1.0
+    #: How many loops it stands in the body of.
+    loops: int = 0
 
 
 def extent_of(value: Any) -> Extent:
@@ -135,6 +139,8 @@ def _plain(node: Node, scope: _Scope) -> _Bound:
 
 def _loop(node: Node, scope: _Scope) -> _Bound:
     """Bound a comprehension: rounds at most as many as its range has elements, which are that range together."""
+    if scope.loops >= LOOPS_MAX:
+        raise TooCostly(node.number, f"loops stand more than {LOOPS_MAX} deep in one another")
     goes_through, first, condition, step, result = node.below
     elements, begin = _bound(goes_through, scope), _bound(first, scope)
     whole = elements.value
@@ -144,7 +150,7 @@ def _loop(node: Node, scope: _Scope) -> _Bound:
 
     def one_round(element: Extent) -> _Bound:
         names = {**scope.names, node.name: element, node.accumulator: Extent(0.0)}
-        inside = _Scope(scope.outside, names, scope.runs * max(1.0, shared))
+        inside = _Scope(scope.outside, names, scope.runs * max(1.0, shared), scope.loops + 1)
         asked, done = _bound(condition, inside), _bound(step, inside)
         return _Bound(done.value, asked.time + done.time, asked.made + done.made)
 
@@ -155,7 +161,7 @@ def _loop(node: Node, scope: _Scope) -> _Bound:
     copies = rounds * rounds / 2 if gathers else 0.0
     value = Extent(found.value.size, rounds if gathers else found.value.items)
     found = _Bound(value, found.time + _ELEMENT_TIME * copies, found.made + _PLACE * copies)
-    end = _bound(result, _Scope(scope.outside, {**scope.names, node.accumulator: value}, scope.runs))
+    end = _bound(result, _Scope(scope.outside, {**scope.names, node.accumulator: value}, scope.runs, scope.loops))
     return _Bound(end.value, found.time + end.time, found.made + end.made)
 
 

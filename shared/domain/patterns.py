@@ -18,9 +18,8 @@ class NoPattern(ValueError):
     """RE2 cannot match it; the text says why."""
 
 
-@lru_cache(_KEPT)
-def compiled(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
-    """Return a pattern ready to be matched; raise NoPattern, also where it needs more than `memory_bytes`."""
+def read(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
+    """Return a pattern compiled, and kept by nobody; raise NoPattern, also where it needs more than `memory_bytes`."""
     options = re2.Options()
     options.log_errors = False
     if memory_bytes is not None:
@@ -32,10 +31,16 @@ def compiled(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
         raise NoPattern(words.decode(errors="replace") if isinstance(words, bytes) else str(words)) from error
 
 
+@lru_cache(_KEPT)
+def compiled(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
+    """Return a pattern ready to be matched again and again; raises like `read`."""
+    return read(pattern, memory_bytes)
+
+
 def pattern_problem(pattern: str) -> str | None:
     """Return why a pattern of a schema cannot be matched; None where it can."""
     try:
-        compiled(pattern)
+        read(pattern)
     except NoPattern as error:
         return f"pattern {pattern!r} cannot be matched in linear time: {error}"
     return None

@@ -1,4 +1,4 @@
-"""Unified diffs whose work is bounded, whatever two texts are like. Pure."""
+"""Diffs whose work is bounded, whatever two texts are like. Pure."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ class _Bounded(SequenceMatcher[str]):
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
+Opcode = tuple[str, int, int, int, int]
+
+
+def grouped_opcodes(
+    before: Sequence[str], after: Sequence[str], context: int = 3, steps_max: int = STEPS_MAX
+) -> Iterator[list[Opcode]]:
+    """Yield groups of changes with so many lines of what stays around each, as difflib does; bounded."""
+    yield from _Bounded(before, after, steps_max).get_grouped_opcodes(context)
+
+
 def unified_lines(
     before: Sequence[str], after: Sequence[str], names: tuple[str, str], steps_max: int = STEPS_MAX
 ) -> Iterator[str]:
@@ -50,7 +60,7 @@ def unified_lines(
     than need be.
     """
     head = [f"--- {names[0]}", f"+++ {names[1]}"]
-    for group in _Bounded(before, after, steps_max).get_grouped_opcodes():
+    for group in grouped_opcodes(before, after, steps_max=steps_max):
         yield from head
         head = []
         first, last = group[0], group[-1]

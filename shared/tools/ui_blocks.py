@@ -20,10 +20,11 @@ Money is a JSON number with at most two decimals. Text is plain text: a frontend
 from __future__ import annotations
 
 from decimal import Decimal
-from difflib import SequenceMatcher
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
+
+from placet.tools.diffs import grouped_opcodes
 
 
 def money_number(amount: Decimal) -> int | float:
@@ -126,10 +127,13 @@ class StagedDiffBlock(UiBlock):
 
     @classmethod
     def of(cls, target: str, before: str, after: str) -> Self:
-        """Return the difference of two texts: changed lines with a few around them, no line where they are equal."""
+        """Return the difference of two texts: changed lines with a few around them, no line where they are equal.
+
+        Where comparing all lines would take long, more is shown as changed than need be.
+        """
         old, new = before.splitlines(), after.splitlines()
         lines: list[DiffLine] = []
-        for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(DIFF_CONTEXT):
+        for group in grouped_opcodes(old, new, DIFF_CONTEXT):
             if lines or group[0][1]:
                 lines.append(DiffLine(change="gap"))
             for tag, begin, end, new_begin, new_end in group:

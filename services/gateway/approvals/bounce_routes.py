@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
 import structlog
@@ -36,7 +37,7 @@ async def bounce(request: Request, deps: DepsOf, caller: CallerOf) -> Taken:
     caller.need(Scope.ADMIN)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
         raise HTTPException(415, f"The body must be {_MEDIA_TYPE}.")
-    found = read_bounce(await request.body())
+    found = await asyncio.to_thread(read_bounce, await request.body())
     if found is None:
         return Taken(taken_as="nothing")
     async with reading(deps.runtime.database) as connection:

@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from email import message_from_bytes
 from email.errors import MessageError
 from email.message import Message
+from email.parser import BytesHeaderParser
 
 from placet.contracts.messages.mail import WORDS_MAX
 
 #: Parts of a report that are looked at, at most.
 PARTS_MAX = 20
+#: Headers that name a type, at most, and the bytes of one: each may open parts, the parser compares each line with the
+#: ends of all parts around it, and reads a type in the square of its length. A report has four, and those of our mail.
+TYPES_MAX, TYPE_BYTES_MAX = 20, 2_000
 
+_TYPE = re.compile(rb"content-type:[^\r\n]*(?:[\r\n]+[ \t][^\r\n]*)*", re.IGNORECASE)
 _ID = r"([0-9a-f]{32})"
 _RETURN_ADDRESS = re.compile(rf"\+{_ID}@")
 _MESSAGE_ID = re.compile(rf"<{_ID}@")
@@ -39,6 +44,8 @@ class Bounce:
 
 def read_bounce(raw: bytes) -> Bounce | None:
     """Return which of our mails a report says did not arrive; None where it says nothing of that kind."""
+    if not _cheap(raw):
+        return None
     try:
         report = message_from_bytes(raw, policy=email.policy.compat32)
         if report.get_content_type() != "multipart/report":
@@ -54,6 +61,12 @@ def read_bounce(raw: bytes) -> Bounce | None:
     status = _STATUS.match(_field(failed, "status"))
     words = _field(failed, "diagnostic-code") or _field(failed, "status")
     return Bounce(mail, status[0] if status else "", words[:WORDS_MAX])
+
+
+def _cheap(raw: bytes) -> bool:
+    """Tell whether a mail can be parsed in a time that grows with its size alone."""
+    types = [len(each[0]) for each in _TYPE.finditer(raw)]
+    return len(types) <= TYPES_MAX and max(types, default=0) <= TYPE_BYTES_MAX
 
 
 def _parts(report: Message) -> Iterator[Message]:
@@ -80,7 +93,8 @@ def _mail_id(report: Message, parts: list[Message]) -> str | None:
     for part in parts:
         if part.get_content_type() == "text/rfc822-headers":
             text = part.get_payload(decode=True)
-            part = message_from_bytes(text if isinstance(text, bytes) else b"")  # noqa: PLW2901 - what it stands for
+            # What it stands for; its text may be encoded, and hold any number of parts.
+            part = BytesHeaderParser().parsebytes(text if isinstance(text, bytes) else b"")  # noqa: PLW2901
         if part is not report and (found := _MESSAGE_ID.search(str(part.get("message-id", "")))):
             return found[1]
     return None

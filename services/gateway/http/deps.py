@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from placet.gateway.conversations.service import Posts
     from placet.gateway.identity.auth import Authenticator
     from placet.gateway.identity.oidc import Provider
+    from placet.gateway.identity.rates import Rates
     from placet.gateway.jobs.log import JobLog
     from placet.gateway.operators.service import Operators
     from placet.gateway.settings import GatewaySettings
@@ -35,6 +36,8 @@ class Deps:
     #: Which agents conversations can be opened with.
     agents: Agents
     authenticator: Authenticator
+    #: How fast messages, and jobs, may be sent.
+    rates: Rates
     posts: Posts
     consents: Consents
     operators: Operators

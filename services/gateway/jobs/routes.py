@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import ValidationError
 
 from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import Author, CancelJob, JobBudget, RunJob
-from placet.contracts.messages.tool_calls import Category
-from placet.domain.catalog import ToolSpec
 from placet.domain.division import Unsound, checked
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Closed
@@ -31,6 +29,7 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.jobs import store
+from placet.gateway.jobs.answer_schema import check_answer_schema
 from placet.gateway.jobs.log import job_topic
 from placet.gateway.jobs.schemas import (
     JobIn,
@@ -53,12 +52,14 @@ APPEARS_SECONDS = 2.0
 _SHOWN = described(401, 403, 404, 503)
 
 
-@router.post("", status_code=202, responses=described(400, 401, 403, 409, 413, 415, 422, 503))
+@router.post("", status_code=202, responses=described(400, 401, 403, 409, 413, 415, 422, 429, 503))
 async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -> JobSent:
     """Have a job done; follow it by its events. The same id again is the same job; with another body it is a 409."""
     may_open(caller)
     agent = known_agent(deps.agents, caller.tenant, body.agent)
-    _check_schema(body.answer_schema)
+    deps.rates.admit(caller)
+    if body.answer_schema is not None:
+        await asyncio.to_thread(check_answer_schema, body.answer_schema)
     _check_division(body)
     job = RunJob(
         tenant=caller.tenant,
@@ -109,19 +110,6 @@ def _check_division(body: JobIn) -> None:
     except Unsound as error:
         fault = {"detail": str(error), "pointer": "#/tasks"}
         raise Refused("The division cannot be used.", status=422, kind="unsound-division", errors=[fault]) from error
-
-
-def _check_schema(schema: dict[str, Any] | None) -> None:
-    """Raise Refused (422) where a schema cannot be that of an answer."""
-    if schema is None:
-        return
-    try:
-        ToolSpec(name="final_answer", description="-", parameters=schema, category=Category.SAFE_COMPUTE)
-    except ValidationError as error:
-        fault = {"detail": error.errors()[0]["msg"], "pointer": "#/answer_schema"}
-        raise Refused(
-            "The schema of answers is not valid.", status=422, kind="invalid-schema", errors=[fault]
-        ) from error
 
 
 @router.get("", responses=described(400, 401, 403, 503))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from placet.contracts.messages.message import Identifier, Message
 
@@ -24,6 +24,9 @@ class TryRulebook(Message):
 
     trial_id: Identifier
     answer_to: Identifier = Field(description="The gateway instance that waits for RulebookTried.")
+    until: AwareDatetime | None = Field(
+        default=None, description="Until when it waits, by the database clock; later nothing is tried. None: for ever."
+    )
     kind: TrialKind
     rulebook: TrialText = Field(default="", description="YAML of the rulebook to try; empty for the active one.")
     cases: TrialText = Field(default="", description="YAML of the cases; for `test`.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import httpx
@@ -65,3 +66,18 @@ async def test_the_door_is_for_administrators_and_for_mails(house: House) -> Non
     async with house.client(house.key("admin")) as client:
         form = (await client.post(PATH, json={})).status_code
     assert ([403, 401], 415) == (refused, form)
+
+
+async def test_a_large_mail_keeps_nobody_waiting(house: House) -> None:
+    """A report on hundreds of thousands of recipients takes a second or so to parse; all else goes on meanwhile."""
+    raw = b"Content-Type: message/delivery-status\n\n" + b"\n" * 200_000
+    pauses = []
+    async with house.client(house.key("admin")) as client:
+        begun = seen = time.monotonic()
+        handing_over = asyncio.create_task(hand_over(client, raw))
+        while not handing_over.done():
+            await asyncio.sleep(0)
+            pauses.append(time.monotonic() - seen)
+            seen = time.monotonic()
+    assert (202, {"taken_as": "nothing"}) == await handing_over
+    assert max(pauses) < (time.monotonic() - begun) / 2

@@ -12,7 +12,7 @@ import pytest
 
 from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
-from placet.gateway.admin.trials import TRIALS_MAX
+from placet.gateway.admin.trials import TENANT_TRIALS_MAX, TRIALS_MAX
 from tests.support.gateway import REPORTS, House, a_conversation, insert, open_house, prepare
 from tests.support.postgres import Migrate
 
@@ -94,15 +94,34 @@ async def test_a_policy_that_does_not_answer_is_504(fresh_database: Callable[[Mi
     assert (504, "urn:placet:problem:unanswered") == (answer.status_code, answer.json()["type"])
 
 
-async def test_trials_at_once_are_bounded(house: House) -> None:
-    """Each may keep policy busy for seconds, so one more than that is asked to come again."""
-    awaited = house.gateways[0].trials._awaited
-    with ExitStack() as waiting:
-        for number in range(TRIALS_MAX):
-            waiting.enter_context(awaited.expected(str(number)))
-        async with house.client(house.key("admin")) as client:
-            answer = await client.post("/v1/rulebook/check", json=BODIES["check"])
-    assert 429 == answer.status_code
+@pytest.mark.parametrize(
+    ("taken", "mine", "others"),
+    [
+        (["acme"] * (TENANT_TRIALS_MAX - 1), 200, 200),
+        (["acme"] * TENANT_TRIALS_MAX, 429, 200),
+        ([f"tenant-{number}" for number in range(TRIALS_MAX)], 429, 429),
+    ],
+)
+async def test_trials_at_once_are_bounded(house: House, taken: list[str], mine: int, others: int) -> None:
+    """Each may keep policy busy for seconds: one too many is asked to come again, and no tenant has all places."""
+    answers = []
+    with ExitStack() as places:
+        for tenant in taken:
+            places.enter_context(house.gateways[0].trials._place(tenant))
+        for key in (house.key("admin"), house.key("admin", tenant="other")):
+            async with house.client(key) as client:
+                answers.append((await client.post("/v1/rulebook/check", json=BODIES["check"])).status_code)
+    assert [mine, others] == answers
+
+
+async def test_policy_is_told_until_when_somebody_waits(house: House) -> None:
+    """By the database clock: what comes too late is not tried."""
+    async with house.client(house.key("admin")) as client:
+        before = datetime.now(UTC)
+        await client.post("/v1/rulebook/check", json=BODIES["check"])
+    (asked,) = house.policy.asked
+    assert asked.until is not None
+    assert timedelta(seconds=20) < asked.until - before < timedelta(seconds=40)
 
 
 async def test_activations_are_listed_newest_first(house: House) -> None:

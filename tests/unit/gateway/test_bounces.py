@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.gateway.approvals.bounces import Bounce, read_bounce
+from placet.gateway.approvals.bounces import TYPE_BYTES_MAX, TYPES_MAX, Bounce, read_bounce
 from tests.support.bounced_mail import MAIL, a_bounce
 
 
@@ -41,6 +41,27 @@ def test_a_bounce_names_its_mail(raw: bytes) -> None:
 def test_what_is_no_bounce_means_nothing(raw: bytes) -> None:
     """Holiday notes, answers, delays, and what names no mail of ours."""
     assert read_bounce(raw) is None
+
+
+def with_types(number: int, size: int) -> bytes:
+    """Return a bounce with so many headers that name a type, over two lines each, and one of so many bytes."""
+    text = "Content-Type:\r\n text/plain;"
+    more = (f"--=_b\n{text}\n\nx\n\n" * (number - 4) + f"--=_b\n{text:{size}}\n\nx\n\n--=_b--").encode()
+    return a_bounce().replace(b"--=_b--", more)
+
+
+def test_a_mail_that_takes_long_to_parse_means_nothing() -> None:
+    """A report has few parts and short types; one within the bounds is read, one beyond is not even parsed."""
+    most = with_types(TYPES_MAX, TYPE_BYTES_MAX)
+    bounce = Bounce(MAIL, "5.1.1", "smtp; 550 5.1.1 no such user")
+    assert (TYPES_MAX, bounce) == (most.count(b"Content-Type"), read_bounce(most))
+    assert read_bounce(with_types(TYPES_MAX + 1, TYPE_BYTES_MAX)) is None
+    assert read_bounce(with_types(TYPES_MAX, TYPE_BYTES_MAX + 1)) is None
+
+
+def test_a_mail_in_a_mail_in_a_mail_means_nothing() -> None:
+    """However deep: it is no error either."""
+    assert read_bounce(b"Content-Type: message/rfc822\n\n" * 8_700) is None
 
 
 def test_the_words_of_a_mail_system_are_one_short_line() -> None:

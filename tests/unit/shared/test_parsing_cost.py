@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_stri
 from placet.contracts.dead_letters import events_in
 from placet.contracts.errors import Refused
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
+from placet.gateway.approvals.bounces import read_bounce
 from placet.gateway.http.strict import _refuse_unknown, _strict_value
 from placet.runtime.consumer import read_envelope
 
@@ -58,6 +60,19 @@ def yaml_lines(number: int) -> str:
     return "a: |\n" + "  x\n" * number
 
 
+def mail_parts(number: int) -> str:
+    """Return a mail that is nested as deeply as it is long, by lines that say nothing."""
+    parts = "".join(f"Content-Type: multipart/report; boundary={each}\n\n--{each}\n" for each in range(number // 8))
+    return parts + "\n" * number * 40
+
+
+def mail_encoded(number: int) -> str:
+    """Return a report with nested parts where the headers of a mail should be, encoded."""
+    head = "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/rfc822-headers\n"
+    encoded = base64.encodebytes(mail_parts(number).encode()).decode()
+    return f"{head}Content-Transfer-Encoding: base64\n\n{encoded}"
+
+
 PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
     "strict JSON": (parse_strictly, 1_000),
     "HTTP body": (lambda text: _strict_value(text.encode()), 1_000),
@@ -66,10 +81,12 @@ PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
     "dead letter": (events_in, 1_000),
     "query": (lambda text: _refuse_unknown(QueryParams(text.replace(",", "&").replace('"', "")), {"a"}), 1_000),
     "YAML": (lambda text: parse_yaml("x", text.encode()), 250),
+    "mail": (lambda text: read_bounce(text.encode()), 400),
 }
 SHAPES: dict[str, tuple[Callable[[int], str], ...]] = {
     "JSON": (keys, same_keys, objects, brackets, events),
     "YAML": (yaml_keys, yaml_lines, same_keys, objects, brackets),
+    "mail": (mail_parts, mail_encoded),
 }
 
 

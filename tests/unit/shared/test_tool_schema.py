@@ -138,7 +138,10 @@ def test_schema_that_calls_itself_ends() -> None:
         ({"type": "array"}, (("type",), "the parameters of a tool must be of type 'object'")),
         ({}, (("type",), "the parameters of a tool must be of type 'object'")),
         (an_object(a={"type": "text"}), (("properties", "a", "type"), "'text' is not a type of JSON Schema")),
-        (an_object(a={"pattern": "("}), (("properties", "a", "pattern"), "'(' is not a 'regex'")),
+        (
+            an_object(a={"pattern": "("}),
+            (("properties", "a", "pattern"), "pattern '(' cannot be matched in linear time: missing ): ("),
+        ),
         ({"type": "object", "$id": "https://example.org"}, (("$id",), "keyword '$id' is not supported")),
         (
             {"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"},

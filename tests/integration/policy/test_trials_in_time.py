@@ -1,0 +1,60 @@
+"""Trials of rulebooks on real PostgreSQL: policy tries nothing for longer than somebody waits for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from placet.contracts.messages import RulebookTried, TryRulebook
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
+from tests.support.house import Replica, a_replica
+
+#: Comparing each element with each takes long.
+COMPARES = (
+    "tools: {t: {description: T., category: safe_read, parameters:"
+    " {type: object, properties: {a: {type: array, uniqueItems: true}}}}}"
+)
+LONG = {"tool": "t", "arguments": {"a": [{"n": number} for number in range(4_000)]}}
+
+
+@pytest.fixture
+async def replica(policy_url: str, settings: PolicySettings) -> AsyncIterator[Replica]:
+    """A replica that has its rulebook."""
+    async with a_replica("policy", policy_url, partial(build, settings), keys=settings.keys) as replica:
+        await replica.empty_tables()
+        yield replica
+
+
+async def now(replica: Replica) -> datetime:
+    """Return what the clock of the database says."""
+    (row,) = await replica.rows("SELECT clock_timestamp() AS now")
+    moment: datetime = row["now"]
+    return moment
+
+
+def a_trial(until: datetime | None, **what: Any) -> TryRulebook:
+    """Return a trial that somebody waits for until then."""
+    fields = {"trial_id": "trial-1", "answer_to": "gateway-1", "kind": "check", "rulebook": "tools: {}"} | what
+    return TryRulebook(tenant="acme", until=until, **fields)
+
+
+async def test_a_trial_that_nobody_waits_for_any_more_is_none(replica: Replica) -> None:
+    """Else policy would go on with what the gateway gave up; one that names no time is tried at any."""
+    moment = await now(replica)
+    times = (moment, moment + timedelta(seconds=60), None)
+    answers = [await replica.send(a_trial(until)) for until in times]
+    assert [[], [RulebookTried], [RulebookTried]] == [[type(each) for each in answer] for answer in answers]
+
+
+async def test_a_trial_ends_when_nobody_waits_for_it_any_more(replica: Replica) -> None:
+    """It has the time that is left, where that is less than a trial may take."""
+    until = await now(replica) + timedelta(seconds=3)
+    (answer,) = await replica.send(a_trial(until, kind="explain", rulebook=COMPARES, call=LONG))
+    assert isinstance(answer, RulebookTried)
+    assert re.search(r"more than a trial may: [012]\.\d+ seconds", answer.problems[0]["problem"])
