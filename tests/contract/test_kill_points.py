@@ -18,7 +18,7 @@ WITHOUT = {
     "services/approval/worker.py:index_words": "words to search by; what is not indexed is due again",
     "services/cli/audit.py:_blocks": "a command that only reads",
     "services/cli/audit.py:_verify_database": "likewise",
-    "services/executor/committing.py:_scopes": "holds locks and writes nothing; its journal has points of its own",
+    "services/executor/scopes.py:held": "holds locks and writes nothing; its journal has points of its own",
     "services/executor/slot_gate.py:_enter_alone": "a permit goes back to its queue before it is acknowledged here",
     "services/executor/worker.py:_renew": "a lease; one that is not renewed runs out",
     "services/gateway/audit/sealing.py:seal": "blocks and how far they go commit together; the rest is due again",
