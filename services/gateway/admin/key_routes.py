@@ -1,7 +1,8 @@
 """API keys over HTTP: create, list, take over, revoke. Within one tenant, and but for taking over for administrators.
 
 Whoever makes a key for somebody else has seen it. So it decides and administers only once its owner has shown in
-another way that they have it: signed in, or with a code that only they were sent.
+another way that they have it: signed in, or with a code that only they were sent. It has another secret then, which
+only its owner sees: what its maker has seen is good no more.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import RESERVED, Caller
 from placet.gateway.identity.keys import Scope, new_code, parse_secret, person_id
+from placet.gateway.identity.sessions import end_all_of
 from placet.gateway.identity.store.keys import ApiKey, add_key, code_fits, list_keys, revoke_key, take_over
 from placet.gateway.store import reading
 from placet.runtime.work import Change
@@ -64,6 +66,12 @@ class NewKeyOut(BaseModel):
     scopes: list[str]
     taken_over: bool = Field(description="False: its owner must take it over before it decides or administers.")
     code_sent: bool = Field(default=False, description="Whether its owner is sent a code to take it over with.")
+
+
+class TakenOverOut(KeyOut):
+    """A key that is its owner's alone."""
+
+    key: str = Field(description="The key itself from now on, shown this once; the one that it was before is none.")
 
 
 class TakeOverIn(BaseModel):
@@ -116,8 +124,11 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
 
 
 @router.post("/take-over", responses=described(400, 401, 403, 409, 413, 415, 503))
-async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) -> KeyOut:
-    """Take the key over that this request comes with, by the code that you were sent. Five wrong codes end it."""
+async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) -> TakenOverOut:
+    """Take the key over that this request comes with, by the code that you were sent. Five wrong codes end it.
+
+    The answer has the key as it is from now on; the one that you send is good no more.
+    """
     if caller.proof != "api_key" or caller.key_id is None:
         raise Refused("Send the key that you take over.", status=403, kind="not-your-key")
     async with deps.runtime.units.begin() as work:
@@ -128,22 +139,28 @@ async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) 
 
 
 @router.post("/{key_id}/take-over", responses=described(401, 403, 404, 503))
-async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -> KeyOut:
-    """Take a key over that somebody made for you: signed in at the sign-in service, or with a key that is yours."""
+async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -> TakenOverOut:
+    """Take a key over that somebody made for you: signed in at the sign-in service, or with a key that is yours.
+
+    The answer has the key as it is from now on; the one that its maker has is good no more, and sessions that began
+    with it end.
+    """
     signed_in = caller.proof == "web_session" and caller.key_id is None
     if not signed_in and not (caller.key_id and caller.own_key):
         raise Refused("Sign in, or use a key that is yours already.", status=403, kind="not-your-key")
     return await _take_over(deps, caller, key_id, "sign-in" if signed_in else "key")
 
 
-async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> KeyOut:
+async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> TakenOverOut:
     async with deps.runtime.units.begin() as work:
-        key = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
-        if key is None:
+        taken = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
+        if taken is None:
             raise Refused("There is no such key of yours to take over.", status=404, kind="not-found")
+        key, secret = taken
+        await end_all_of(work, caller.tenant, key_id, caller.person)
         work.record(_change(caller, key_id, "taken-over", "active", "active", by=how, made_by=key.created_by))
     deps.authenticator.forget(key_id)
-    return _out(key)
+    return TakenOverOut(**_out(key).model_dump(), key=secret)
 
 
 @router.delete("/{key_id}", status_code=204, responses=described(401, 403, 404, 503))

@@ -174,7 +174,11 @@ class Authenticator:
             return self._is_known(caller.person)
         if not self.directory().is_active(name_of(caller.person)):
             return False
-        return caller.key_id is None or await self._working_key(caller.key_id) is not None
+        if caller.key_id is None:
+            return True
+        key = await self._working_key(caller.key_id)
+        # Taken over since: whoever is here came with the secret of its maker.
+        return key is not None and (key.taken_over_at is not None) == caller.own_key
 
     async def key_works(self, secret: Secret) -> bool:
         """Tell whether an API key is known, not revoked, and has this secret."""
@@ -185,7 +189,7 @@ class Authenticator:
         self._tokens.pop(token_hash, None)
 
     def forget(self, key_id: str) -> None:
-        """Look the key up again at its next use: it was just revoked."""
+        """Look the key up again at its next use: it was just revoked or taken over."""
         self._remembered.pop(key_id, None)
 
     async def _bearer(self, credentials: str) -> Caller:
@@ -204,6 +208,10 @@ class Authenticator:
 
     async def _key_with(self, secret: Secret) -> ApiKey | None:
         key = await self._working_key(secret.key_id)
+        if key is not None and not same_hash(key.secret_hash, secret.secret_hash):
+            # It may have another secret since: another replica gave it to its owner.
+            self.forget(secret.key_id)
+            key = await self._working_key(secret.key_id)
         return key if key and same_hash(key.secret_hash, secret.secret_hash) else None
 
     async def _token(self, token_hash: str) -> Caller:
