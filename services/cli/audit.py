@@ -167,7 +167,12 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
             async for token, rows, _ in _blocks(url, tenant, keys):
                 check.follow(token, rows)
             async with database.transaction() as connection:
+                strays = await store.count_strays(connection, tenant, check.first.after if check.first else {})
                 unsealed = await store.load_rows(connection, tenant, check.last.upto if check.last else {}, passed)
+            check.problems += [
+                f"{count} rows of {service} stand before the beginning of the chain: they were inserted"
+                for service, count in strays.items()
+            ]
             if unsealed:
                 check.problems.append(f"{len(unsealed)} rows stand before the end of the chain and are in no block")
     finally:

@@ -130,6 +130,7 @@ class Check:
     rows: int = 0
     #: Rows that say no more who did it, because a person was erased.
     erased: int = 0
+    first: Checkpoint | None = None
     last: Checkpoint | None = None
     #: The block up to which rows were purged; 0: none were.
     begins: int = 0
@@ -143,6 +144,7 @@ class Check:
             self.problems.append(f"after block {self.last.number if self.last else 0}: {error}")
             return
         self._tokens.add(token)
+        self.first = self.first or block
         number, digest, after = (
             (self.last.number + 1, self.last.digest, self.last.upto) if self.last else (1, "", dict[str, int]())
         )

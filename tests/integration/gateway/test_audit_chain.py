@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import psycopg
 import pytest
 
 from placet.contracts.signing import create_keys, load_signer
+from placet.deploy.retention.purging import Keep, purge
 from placet.gateway.audit.sealing import LAG, Sealer
 from placet.runtime.database import Database
 
@@ -126,6 +128,32 @@ async def test_an_inserted_row_is_found(chain: Chain) -> None:
         " VALUES (15, 'acme', 'call', 'c', 'began', 'open', 'person:eve')"
     )
     assert ["acme: block 3 has 2 rows, 1 were sealed"] == chain.problems()
+
+
+FORGED = (
+    "INSERT INTO approval.history (id, tenant, machine, subject_id, event, to_state, actor) OVERRIDING SYSTEM VALUE"
+    " VALUES ({id}, '{tenant}', 'call', 'c', 'approve', 'approved', 'person:grace')"
+)
+
+
+@pytest.mark.parametrize("row_id", [-(2**63), -5, 0])
+@pytest.mark.parametrize("tenant", ["acme", "nobody"])
+async def test_a_row_that_was_inserted_before_the_first_is_found(chain: Chain, row_id: int, tenant: str) -> None:
+    """Ids begin at 1; a row with a lower one is in no block, also where the tenant has no chain."""
+    chain.tamper(FORGED.format(id=row_id, tenant=tenant))
+    found = f"{tenant}: 1 rows of approval stand before the beginning of the chain: they were inserted"
+    assert [found] == chain.problems()
+
+
+async def test_a_row_that_was_inserted_where_others_were_purged_is_found(chain: Chain) -> None:
+    """The ids of blocks whose checkpoints went with them are nobody's any more."""
+    chain.write("approval")
+    await chain.sealer.seal()
+    await purge(chain.sealer.database, Keep(history=timedelta(0)))
+    assert [] == chain.problems()
+    chain.tamper(FORGED.format(id=2, tenant="acme"))
+    found = "acme: 1 rows of approval stand before the beginning of the chain: they were inserted"
+    assert [found] == chain.problems()
 
 
 async def test_rows_in_another_order_are_found(chain: Chain) -> None:
