@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,11 +46,21 @@ def verify(
     file: Annotated[Path | None, typer.Argument(help="What `placet audit export` has written.")] = None,
     database: DatabaseUrl = "",
     kept: Annotated[Path | None, typer.Option(help="An earlier export, or its checkpoints, kept elsewhere.")] = None,
+    purged_before: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="With --kept: what is younger (UTC) may not be purged; by PLACET_RETENTION_HISTORY_DAYS otherwise.",
+        ),
+    ] = None,
     keys: Keys = None,
     *,
     json: Json = False,
 ) -> None:
-    """Say whether any row was changed, deleted, inserted or moved since it was sealed; 1 where one was."""
+    """Say whether any row was changed, deleted, inserted or moved since it was sealed; 1 where one was.
+
+    A purge leaves what a deletion of the beginning leaves: only --kept tells one from the other.
+    """
     checks: dict[str, Any] = {}
     if file is not None:
         _verify_file(file, keys, checks)
@@ -57,9 +68,8 @@ def verify(
         _run(_verify_database(database, keys, checks))
     else:
         fail("name a file, or a database with --database", code=2)
-    for _, entry in _entries(kept) if kept else ():
-        if token := entry.get("checkpoint"):
-            _check_of(_tenant_of(token, keys), keys, checks).kept(token)
+    if kept:
+        _compare(kept, purged_before, keys, checks)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
     told = {
         tenant: {
@@ -78,11 +88,58 @@ def verify(
             purged = counts["purged_up_to_block"]
             cut = f"; blocks 1 to {purged} were purged" if purged else ""
             out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks'] - purged} blocks{erased}{cut}")
+            if purged and not kept:
+                out.print(
+                    f"{tenant}: only a kept checkpoint (--kept) tells this purge of {purged} blocks from a deletion"
+                )
+            if ageless := checks[tenant].ageless:
+                out.print(f"{tenant}: {ageless} kept blocks are gone, and no kept row says how old they were")
         for problem in problems:
             out.print(problem)
         out.print("something was changed" if problems else "nothing was changed")
     if problems:
         raise typer.Exit(1)
+
+
+def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, checks: dict[str, Any]) -> None:
+    """Compare the chains with what was kept elsewhere, which has rows before their checkpoint, or checkpoints alone."""
+    before = _purged_before() if purged_before is None else purged_before.replace(tzinfo=purged_before.tzinfo or UTC)
+    written: dict[str, datetime] = {}
+    newest: datetime | None = None
+    for number, entry in _entries(kept):
+        if "row" in entry:
+            at = _written_at(entry["row"], f"{kept}:{number}")
+            newest = at if newest is None else max(at, newest)
+        elif token := entry.get("checkpoint"):
+            tenant = _tenant_of(token, keys)
+            if newest is not None:
+                written[tenant] = max(newest, written.get(tenant, newest))
+            _check_of(tenant, keys, checks).kept(token, written.get(tenant), before)
+            newest = None
+    for check in checks.values():
+        if check.missing:
+            blocks = f"blocks {min(check.missing)} to {max(check.missing)} are missing"
+            why = f"they are younger than {before:%Y-%m-%d %H:%M} UTC" if before else "the history is kept for ever"
+            check.problems.append(f"{blocks}: {why}")
+
+
+def _purged_before() -> datetime | None:
+    """Return from before when the settings let a history be purged; None: it is kept for ever."""
+    from placet.deploy.retention.settings import RetentionSettings
+    from placet.runtime.settings import what_is_wrong
+
+    try:
+        days = RetentionSettings().retention_history_days
+    except ValueError as error:
+        fail(what_is_wrong(error) or str(error), code=2)
+    return datetime.now(UTC) - timedelta(days=days) if days else None
+
+
+def _written_at(line: str, where: str) -> datetime:
+    try:
+        return datetime.fromisoformat(jsons.loads(line)["at"])
+    except (ValueError, LookupError, TypeError):
+        fail(f"{where} is neither a row nor a checkpoint")
 
 
 @cache

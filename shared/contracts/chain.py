@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from json import loads
 from typing import Any
@@ -134,6 +135,10 @@ class Check:
     last: Checkpoint | None = None
     #: The block up to which rows were purged; 0: none were.
     begins: int = 0
+    #: Blocks that a kept file has and that are gone, although nothing so young was to be purged.
+    missing: list[int] = field(default_factory=list)
+    #: How many kept blocks are gone of which nothing says how old they were.
+    ageless: int = 0
     _tokens: set[str] = field(default_factory=set)
 
     def follow(self, token: str, rows: Sequence[Row]) -> None:
@@ -163,8 +168,12 @@ class Check:
         self.last, self.rows = block, self.rows + len(rows)
         self.erased += sum(row.salt is None for row in rows)
 
-    def kept(self, token: str) -> None:
-        """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it."""
+    def kept(self, token: str, written: datetime | None, purged_before: datetime | None) -> None:
+        """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it.
+
+        `written` is when the newest kept row up to this block was, None where none was kept. A block may be gone whose
+        rows are from before `purged_before`; None: no block may.
+        """
         try:
             block = read_checkpoint(self.verifier, token)
         except BadSignature as error:
@@ -172,3 +181,9 @@ class Check:
             return
         if block.tenant == self.tenant and block.number >= self.begins and token not in self._tokens:
             self.problems.append(f"block {block.number}, whose checkpoint was kept, is not in the chain")
+        elif block.number <= self.begins:
+            # Whoever deletes rows and checkpoints leaves what a purge leaves; only their age tells one from the other.
+            if purged_before is None or (written is not None and written >= purged_before):
+                self.missing.append(block.number)
+            elif written is None:
+                self.ageless += 1
