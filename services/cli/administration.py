@@ -167,9 +167,9 @@ def create(
         show_json(made)
         return
     out.print(made["key"])
-    if not made.get("taken_over", True) and {"decide", "admin"} & set(scope):
+    if not made.get("taken_over", True) and {"decide", "operate", "admin"} & set(scope):
         sent = f"{person} was sent a code for that" if made["code_sent"] else "by signing in, or with another key"
-        err.print(f"It decides and administers once {person} has taken it over: {sent}.")
+        err.print(f"It decides, operates and administers once {person} has taken it over: {sent}.")
 
 
 @keys.app.command("take-over")

@@ -1,8 +1,8 @@
 """API keys over HTTP: create, list, take over, revoke. Within one tenant, and but for taking over for administrators.
 
-Whoever makes a key for somebody else has seen it. So it decides and administers only once its owner has shown in
-another way that they have it: signed in, or with a code that only they were sent. It has another secret then, which
-only its owner sees: what its maker has seen is good no more.
+Whoever makes a key for somebody else has seen it. So it decides, operates and administers only once its owner has
+shown in another way that they have it: signed in, or with a code that only they were sent. It has another secret then,
+which only its owner sees: what its maker has seen is good no more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import RESERVED, Caller
 from placet.gateway.identity.keys import Scope, new_code, parse_secret, person_id
 from placet.gateway.identity.sessions import end_all_of
-from placet.gateway.identity.store.keys import ApiKey, add_key, code_fits, list_keys, revoke_key, take_over
+from placet.gateway.identity.store.keys import (
+    WAITING_MAX,
+    ApiKey,
+    add_key,
+    code_fits,
+    list_keys,
+    may_make,
+    revoke_key,
+    take_over,
+)
 from placet.gateway.store import reading
 from placet.runtime.work import Change
 
@@ -52,7 +61,8 @@ class KeyOut(BaseModel):
     created_by: str
     revoked_at: datetime | None = None
     taken_over_at: datetime | None = Field(
-        default=None, description="Null: its owner has yet to take it over, and until then it does not decide."
+        default=None,
+        description="Null: its owner has yet to take it over; until then it does not decide, operate or administer.",
     )
 
 
@@ -64,7 +74,9 @@ class NewKeyOut(BaseModel):
     tenant: str
     person: str
     scopes: list[str]
-    taken_over: bool = Field(description="False: its owner must take it over before it decides or administers.")
+    taken_over: bool = Field(
+        description="False: its owner must take it over before it decides, operates or administers."
+    )
     code_sent: bool = Field(default=False, description="Whether its owner is sent a code to take it over with.")
 
 
@@ -97,7 +109,7 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
     return KeyList(items=[_out(key) for key in found])
 
 
-@router.post("", status_code=201, responses=described(400, 401, 403, 413, 415, 503))
+@router.post("", status_code=201, responses=described(400, 401, 403, 409, 413, 415, 503))
 async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
@@ -106,6 +118,10 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     reserved = not RESERVED.isdisjoint(scopes)
     code = new_code() if reserved and not own and owner is not None and (owner.emails or owner.slack) else ""
     async with deps.runtime.units.begin() as work:
+        if not own and not await may_make(work.connection, caller.tenant, body.person):
+            title = "Too many keys wait for this person to take them over."
+            detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
+            raise Refused(title, status=409, kind="too-many-keys", detail=detail)
         key = await add_key(
             work.connection,
             tenant=caller.tenant,

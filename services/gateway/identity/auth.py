@@ -37,7 +37,7 @@ COOKIE, HOST_COOKIE = "placet_session", "__Host-placet_session"
 REMEMBER_SECONDS = 1.0
 REMEMBERED_MAX = 10_000
 #: What a key that somebody else made does not do before its owner has taken it over.
-RESERVED = frozenset({Scope.DECIDE, Scope.ADMIN})
+RESERVED = frozenset({Scope.DECIDE, Scope.OPERATE, Scope.ADMIN})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -88,7 +88,8 @@ class Caller:
             has = ", ".join(sorted(self.scopes)) or "none"
             detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
             if not self.own_key and RESERVED & set(scopes):
-                detail = "Somebody else made this key: it decides and administers once its owner has taken it over."
+                able = "it decides, operates and administers once its owner has taken it over."
+                detail = f"Somebody else made this key: {able}"
             title = f"This needs the scope {wanted}."
             raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
 

@@ -18,7 +18,7 @@ from placet.domain.directory import Directory, Person
 from placet.gateway.identity.auth import COOKIE
 from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder, Sessions
-from placet.gateway.identity.store.keys import CODE_TRIES_MAX
+from placet.gateway.identity.store.keys import CODE_TRIES_MAX, WAITING_MAX
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, open_house
 
@@ -70,6 +70,39 @@ async def test_an_administrator_makes_no_quorum(house: House) -> None:
     async with house.client(made[0]) as client:
         further = await client.post("/v1/keys", json={"person": "grace", "scopes": ["decide"]})
     assert (403, []) == (further.status_code, house.approvers.claims)
+
+
+async def test_such_a_key_answers_nobody_in_its_owners_name(house: House) -> None:
+    """What an operator says stands under their name, so its maker does not hold conversations with it."""
+    made = await make(house, "grace", "chat", "operate")
+    path = "/v1/conversations/c/takeover"
+    async with house.client(made["key"]) as maker:
+        refused = await maker.post(path)
+    async with house.client((await take_over(house, made["key"], await the_code(house))).json()["key"]) as grace:
+        taken = await grace.post(path)
+    assert (True, 403, "Somebody else made this key", 404) == (
+        made["code_sent"],
+        refused.status_code,
+        refused.json()["detail"].split(":")[0],
+        taken.status_code,
+    )
+
+
+async def test_so_many_keys_wait_for_one_person(house: House) -> None:
+    """One more is refused, however many are asked for at once, until one is taken over or revoked."""
+    async with house.client(house.key("admin")) as admin, house.client(house.key("chat", person="ben")) as ben:
+
+        async def make_one(person: str = "ben") -> httpx.Response:
+            return await admin.post("/v1/keys", json={"person": person, "scopes": ["decide"]})
+
+        answers = await asyncio.gather(*(make_one() for _ in range(WAITING_MAX + 5)))
+        made = [answer.json()["id"] for answer in answers if answer.status_code == 201]
+        assert (WAITING_MAX, {201, 409}) == (len(made), {answer.status_code for answer in answers})
+        assert "Too many keys wait for this person to take them over." == (await make_one()).json()["title"]
+        assert [201, 201] == [(await make_one(person)).status_code for person in ("grace", "ada")]
+        await admin.delete(f"/v1/keys/{made[0]}")
+        await ben.post(f"/v1/keys/{made[1]}/take-over")
+        assert [201, 201, 409] == [(await make_one()).status_code for _ in range(3)]
 
 
 async def test_a_code_that_only_its_owner_was_sent_makes_a_key_good(house: House) -> None:

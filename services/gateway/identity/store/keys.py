@@ -21,6 +21,8 @@ _CONVERSATIONS = table_of(ConversationRow)
 #: How long a code is good, and how many wrong ones may be tried.
 CODE_LIFE = timedelta(days=3)
 CODE_TRIES_MAX = 5
+#: Keys of one person that somebody else made, and that wait to be taken over.
+WAITING_MAX = 10
 
 # Statements that many requests run are built once: building one costs more than running it.
 _FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
@@ -74,6 +76,17 @@ async def add_key(
         values |= {"code_hash": hash_code(kept.key_id, code), "code_expires_at": ends}
     await connection.execute(sa.insert(_KEYS).values(**values, scopes=wanted, secret_hash=kept.secret_hash))
     return key
+
+
+async def may_make(connection: Connection, tenant: str, person: str) -> bool:
+    """Tell whether one more key may wait for this person to take it over; makers are let through one after another."""
+    await connection.execute(
+        sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"{tenant}:{person}", 0)))
+    )
+    c = _KEYS.c
+    here = (c.tenant == tenant, c.person == person, c.taken_over_at.is_(None), c.revoked_at.is_(None))
+    waiting = (await connection.execute(sa.select(sa.func.count()).where(*here))).scalar_one()
+    return bool(waiting < WAITING_MAX)
 
 
 async def take_over(
