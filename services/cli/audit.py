@@ -45,7 +45,7 @@ def export(
 def verify(
     file: Annotated[Path | None, typer.Argument(help="What `placet audit export` has written.")] = None,
     database: DatabaseUrl = "",
-    kept: Annotated[Path | None, typer.Option(help="An earlier export, or its checkpoints, kept elsewhere.")] = None,
+    kept: Annotated[Path | None, typer.Option(help="Export, checkpoints or JSON log, kept elsewhere.")] = None,
     purged_before: Annotated[
         datetime | None,
         typer.Option(
@@ -102,20 +102,36 @@ def verify(
 
 
 def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, checks: dict[str, Any]) -> None:
-    """Compare the chains with what was kept elsewhere, which has rows before their checkpoint, or checkpoints alone."""
+    """Compare the chains with what was kept elsewhere.
+
+    An export has rows before their checkpoint, or checkpoints alone; a log has the digest of each block, and its time.
+    """
     before = _purged_before() if purged_before is None else purged_before.replace(tzinfo=purged_before.tzinfo or UTC)
     written: dict[str, datetime] = {}
     newest: datetime | None = None
+    compared = False
     for number, entry in _entries(kept):
+        where = f"{kept}:{number}"
         if "row" in entry:
-            at = _written_at(entry["row"], f"{kept}:{number}")
+            at = _moment(entry, where)
             newest = at if newest is None else max(at, newest)
-        elif token := entry.get("checkpoint"):
-            tenant = _tenant_of(token, keys)
-            if newest is not None:
-                written[tenant] = max(newest, written.get(tenant, newest))
-            _check_of(tenant, keys, checks).kept(token, written.get(tenant), before)
-            newest = None
+            continue
+        if token := entry.get("checkpoint"):
+            block = _block_of(token, keys)
+            tenant, place, digest = block.tenant, block.number, block.digest
+        elif entry.get("event") == "audit.sealed":
+            tenant, place, digest = str(entry.get("tenant")), entry.get("number"), str(entry.get("digest"))
+            if not isinstance(place, int):
+                fail(f"{where} names no block")
+            newest = _moment(entry, where)
+        else:
+            continue
+        if newest is not None:
+            written[tenant] = max(newest, written.get(tenant, newest))
+        _check_of(tenant, keys, checks).kept(place, digest, written.get(tenant), before)
+        newest, compared = None, True
+    if not compared:
+        fail(f"{kept} has no checkpoint", code=2)
     for check in checks.values():
         if check.missing:
             blocks = f"blocks {min(check.missing)} to {max(check.missing)} are missing"
@@ -135,9 +151,10 @@ def _purged_before() -> datetime | None:
     return datetime.now(UTC) - timedelta(days=days) if days else None
 
 
-def _written_at(line: str, where: str) -> datetime:
+def _moment(entry: dict[str, Any], where: str) -> datetime:
     try:
-        return datetime.fromisoformat(jsons.loads(line)["at"])
+        at: str = jsons.loads(entry["row"])["at"] if "row" in entry else entry["timestamp"]
+        return datetime.fromisoformat(at).astimezone(UTC)
     except (ValueError, LookupError, TypeError):
         fail(f"{where} is neither a row nor a checkpoint")
 
@@ -163,12 +180,12 @@ def _check_of(tenant: str, keys: Path | None, checks: dict[str, Any]) -> Any:
     return checks[tenant]
 
 
-def _tenant_of(token: str, keys: Path | None) -> str:
+def _block_of(token: str, keys: Path | None) -> Any:
     from placet.contracts.chain import read_checkpoint
     from placet.contracts.signing import BadSignature
 
     try:
-        return read_checkpoint(_verifier(keys), token).tenant
+        return read_checkpoint(_verifier(keys), token)
     except BadSignature as error:
         fail(f"a checkpoint: {error}")
 
@@ -247,7 +264,7 @@ def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
             rows.append(Row(str(entry["row"]), entry.get("salt"), entry.get("said")))
             places.append(entry.get("place", []))
         elif "checkpoint" in entry:
-            tenant = tenant or _tenant_of(entry["checkpoint"], keys)
+            tenant = tenant or _block_of(entry["checkpoint"], keys).tenant
             check = _check_of(tenant, keys, checks)
             check.follow(entry["checkpoint"], rows)
             block = check.last.number if check.last else 0

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,28 @@ async def test_a_checkpoint_alone_does_not_say_how_old_it_is(chain: Chain) -> No
     kept.write_text("\n".join([*lines[:6], lines[-1]]) + "\n")
     (found,) = chain.problems("--database", chain.url, "--kept", str(kept))
     assert found.startswith("acme: blocks 1 to 2 are missing: they are younger than")
+
+
+async def test_the_log_of_the_sealer_is_a_kept_file(chain: Chain) -> None:
+    """It names each block's digest and says when it was sealed; a file that names none is no kept file."""
+    at = datetime.now(UTC).isoformat()
+    lines = [json.loads(line) for line in chain.export().read_text().splitlines()]
+    digests = [sha256(line["checkpoint"].encode()).hexdigest() for line in lines if "checkpoint" in line]
+    sealed = [
+        {"event": "audit.sealed", "tenant": "acme", "number": number, "digest": digest, "timestamp": at}
+        for number, digest in enumerate(digests, 1)
+    ]
+    kept, verify = chain.folder / "log.jsonl", ("--database", chain.url, "--kept", str(chain.folder / "log.jsonl"))
+    kept.write_text("\n".join(map(json.dumps, [{"event": "service.ready"}, *sealed])) + "\n")
+    assert [] == chain.problems(*verify)
+    await delete_beginning(chain)
+    (found,) = chain.problems(*verify)
+    assert found.startswith("acme: blocks 1 to 2 are missing: they are younger than")
+    kept.write_text(json.dumps(sealed[0] | {"number": 3}) + "\n")
+    assert ["acme: block 3, whose checkpoint was kept, is not in the chain"] == chain.problems(*verify)
+    kept.write_text('{"event": "service.ready"}\n')
+    told = chain.audit("verify", *verify)
+    assert (2, True) == (told.returncode, "has no checkpoint" in told.stderr)
 
 
 def _changed(lines: list[str]) -> Iterator[list[str]]:
