@@ -801,6 +801,7 @@ CREATE TABLE gateway.stops (
   agent VARCHAR,
   reason VARCHAR NOT NULL,
   by_another BOOLEAN NOT NULL,
+  by_house BOOLEAN NOT NULL,
   stopped_at TIMESTAMP WITH TIME ZONE NOT NULL,
   stopped_by VARCHAR NOT NULL,
   signature VARCHAR NOT NULL,
@@ -813,12 +814,13 @@ CREATE TABLE gateway.stops (
   CONSTRAINT ck_stops_one_target CHECK (tool IS NULL OR agent IS NULL),
   CONSTRAINT ck_stops_resumed_by_somebody CHECK ((resumed_at IS NULL) = (resumed_by IS NULL)),
   CONSTRAINT ck_stops_resumed_signed CHECK ((resumed_at IS NULL) = (resume_signature IS NULL)),
-  CONSTRAINT ck_stops_by_another_kept CHECK (resumed_by IS NULL OR NOT by_another OR resumed_by <> stopped_by)
+  CONSTRAINT ck_stops_by_another_kept CHECK (resumed_by IS NULL OR NOT by_another OR resumed_by <> stopped_by),
+  CONSTRAINT ck_stops_all_by_house CHECK (tenant IS NOT NULL OR by_house)
 )
 ;;
 CREATE INDEX ix_stops_newest ON gateway.stops (stopped_at DESC, stop_id DESC)
 ;;
-CREATE UNIQUE INDEX ix_stops_active ON gateway.stops (tenant, tool, agent) NULLS NOT DISTINCT WHERE resumed_at IS NULL
+CREATE UNIQUE INDEX ix_stops_active ON gateway.stops (tenant, tool, agent, by_house, by_another) NULLS NOT DISTINCT WHERE resumed_at IS NULL
 ;;
 CREATE TABLE jobs.attempts (
   attempt_id VARCHAR NOT NULL,

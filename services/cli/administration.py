@@ -171,13 +171,13 @@ def create(
         show_json(made)
         return
     out.print(made["key"])
-    if not made.get("taken_over", True) and {"decide", "admin"} & set(scope):
+    if not made.get("taken_over", True) and {"decide", "operate", "admin"} & set(scope):
         sent = (
             f"a code is on its way to {person}, where mail or Slack is set up"
             if made["code_sent"]
             else "by signing in, or with another key"
         )
-        err.print(f"It decides and administers once {person} has taken it over: {sent}.")
+        err.print(f"It decides, operates and administers once {person} has taken it over: {sent}.")
 
 
 @keys.app.command("take-over")
@@ -187,12 +187,16 @@ def take_over(
     code: Annotated[str, typer.Option(help="What you were sent; PLACET_API_KEY is the key itself then.")] = "",
     json: Json = False,
 ) -> None:
-    """Take a key over that somebody made for you, so that it decides in your name."""
+    """Take a key over that somebody made for you, and print it, once: the one that its maker has is good no more."""
     if bool(key_id) == bool(code):
         fail("name the key (with another one of yours set), or say its code (with the key itself set)", code=2)
     path, body = (f"/v1/keys/{key_id}/take-over", None) if key_id else ("/v1/keys/take-over", {"code": code})
     answer = call("POST", path, json=body)
-    show_json(answer) if json else out.print(f"{answer['id']} is yours")
+    if json:
+        show_json(answer)
+        return
+    out.print(answer["key"])
+    err.print(f"{answer['id']} is yours; only this key is good from now on.")
 
 
 def _bootstrap(tenant: str, person: str, scopes: list[str], data: Path | None) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,12 +45,22 @@ def export(
 def verify(
     file: Annotated[Path | None, typer.Argument(help="What `placet audit export` has written.")] = None,
     database: DatabaseUrl = "",
-    kept: Annotated[Path | None, typer.Option(help="An earlier export, or its checkpoints, kept elsewhere.")] = None,
+    kept: Annotated[Path | None, typer.Option(help="Export, checkpoints or JSON log, kept elsewhere.")] = None,
+    purged_before: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="With --kept: what is younger (UTC) may not be purged; by PLACET_RETENTION_HISTORY_DAYS otherwise.",
+        ),
+    ] = None,
     keys: Keys = None,
     *,
     json: Json = False,
 ) -> None:
-    """Say whether any row was changed, deleted, inserted or moved since it was sealed; 1 where one was."""
+    """Say whether any row was changed, deleted, inserted or moved since it was sealed; 1 where one was.
+
+    A purge leaves what a deletion of the beginning leaves: only --kept tells one from the other.
+    """
     checks: dict[str, Any] = {}
     if file is not None:
         _verify_file(file, keys, checks)
@@ -57,9 +68,8 @@ def verify(
         _run(_verify_database(database, keys, checks))
     else:
         fail("name a file, or a database with --database", code=2)
-    for _, entry in _entries(kept) if kept else ():
-        if token := entry.get("checkpoint"):
-            _check_of(_tenant_of(token, keys), keys, checks).kept(token)
+    if kept:
+        _compare(kept, purged_before, keys, checks)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
     told = {
         tenant: {
@@ -78,11 +88,75 @@ def verify(
             purged = counts["purged_up_to_block"]
             cut = f"; blocks 1 to {purged} were purged" if purged else ""
             out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks'] - purged} blocks{erased}{cut}")
+            if purged and not kept:
+                out.print(
+                    f"{tenant}: only a kept checkpoint (--kept) tells this purge of {purged} blocks from a deletion"
+                )
+            if ageless := checks[tenant].ageless:
+                out.print(f"{tenant}: {ageless} kept blocks are gone, and no kept row says how old they were")
         for problem in problems:
             out.print(problem)
         out.print("something was changed" if problems else "nothing was changed")
     if problems:
         raise typer.Exit(1)
+
+
+def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, checks: dict[str, Any]) -> None:
+    """Compare the chains with what was kept elsewhere.
+
+    An export has rows before their checkpoint, or checkpoints alone; a log has the digest of each block, and its time.
+    """
+    before = _purged_before() if purged_before is None else purged_before.replace(tzinfo=purged_before.tzinfo or UTC)
+    written: dict[str, datetime] = {}
+    newest: datetime | None = None
+    compared = False
+    for number, entry in _entries(kept):
+        where = f"{kept}:{number}"
+        if "row" in entry:
+            at = _moment(entry, where)
+            newest = at if newest is None else max(at, newest)
+            continue
+        if token := entry.get("checkpoint"):
+            block = _block_of(token, keys)
+            tenant, place, digest = block.tenant, block.number, block.digest
+        elif entry.get("event") == "audit.sealed":
+            tenant, place, digest = str(entry.get("tenant")), entry.get("number"), str(entry.get("digest"))
+            if not isinstance(place, int):
+                fail(f"{where} names no block")
+            newest = _moment(entry, where)
+        else:
+            continue
+        if newest is not None:
+            written[tenant] = max(newest, written.get(tenant, newest))
+        _check_of(tenant, keys, checks).kept(place, digest, written.get(tenant), before)
+        newest, compared = None, True
+    if not compared:
+        fail(f"{kept} has no checkpoint", code=2)
+    for check in checks.values():
+        if check.missing:
+            blocks = f"blocks {min(check.missing)} to {max(check.missing)} are missing"
+            why = f"they are younger than {before:%Y-%m-%d %H:%M} UTC" if before else "the history is kept for ever"
+            check.problems.append(f"{blocks}: {why}")
+
+
+def _purged_before() -> datetime | None:
+    """Return from before when the settings let a history be purged; None: it is kept for ever."""
+    from placet.deploy.retention.settings import RetentionSettings
+    from placet.runtime.settings import what_is_wrong
+
+    try:
+        days = RetentionSettings().retention_history_days
+    except ValueError as error:
+        fail(what_is_wrong(error) or str(error), code=2)
+    return datetime.now(UTC) - timedelta(days=days) if days else None
+
+
+def _moment(entry: dict[str, Any], where: str) -> datetime:
+    try:
+        at: str = jsons.loads(entry["row"])["at"] if "row" in entry else entry["timestamp"]
+        return datetime.fromisoformat(at).astimezone(UTC)
+    except (ValueError, LookupError, TypeError):
+        fail(f"{where} is neither a row nor a checkpoint")
 
 
 @cache
@@ -106,12 +180,12 @@ def _check_of(tenant: str, keys: Path | None, checks: dict[str, Any]) -> Any:
     return checks[tenant]
 
 
-def _tenant_of(token: str, keys: Path | None) -> str:
+def _block_of(token: str, keys: Path | None) -> Any:
     from placet.contracts.chain import read_checkpoint
     from placet.contracts.signing import BadSignature
 
     try:
-        return read_checkpoint(_verifier(keys), token).tenant
+        return read_checkpoint(_verifier(keys), token)
     except BadSignature as error:
         fail(f"a checkpoint: {error}")
 
@@ -167,7 +241,12 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
             async for token, rows, _ in _blocks(url, tenant, keys):
                 check.follow(token, rows)
             async with database.transaction() as connection:
+                strays = await store.count_strays(connection, tenant, check.first.after if check.first else {})
                 unsealed = await store.load_rows(connection, tenant, check.last.upto if check.last else {}, passed)
+            check.problems += [
+                f"{count} rows of {service} stand before the beginning of the chain: they were inserted"
+                for service, count in strays.items()
+            ]
             if unsealed:
                 check.problems.append(f"{len(unsealed)} rows stand before the end of the chain and are in no block")
     finally:
@@ -185,7 +264,7 @@ def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
             rows.append(Row(str(entry["row"]), entry.get("salt"), entry.get("said")))
             places.append(entry.get("place", []))
         elif "checkpoint" in entry:
-            tenant = tenant or _tenant_of(entry["checkpoint"], keys)
+            tenant = tenant or _block_of(entry["checkpoint"], keys).tenant
             check = _check_of(tenant, keys, checks)
             check.follow(entry["checkpoint"], rows)
             block = check.last.number if check.last else 0

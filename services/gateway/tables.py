@@ -45,7 +45,7 @@ class ApiKeyRow(SQLModel, table=True):
     taken_over_at: datetime | None = Field(
         default=None,
         sa_type=sa.TIMESTAMP(timezone=True),
-        description="Since when its owner has it to themselves; until then it neither decides nor administers.",
+        description="Since when its owner has it to themselves; until then it only chats.",
     )
     taken_over_by: str | None = Field(
         default=None,
@@ -204,12 +204,15 @@ class StopRow(SQLModel, table=True):
         sa.CheckConstraint("(resumed_at IS NULL) = (resumed_by IS NULL)", name="resumed_by_somebody"),
         sa.CheckConstraint("(resumed_at IS NULL) = (resume_signature IS NULL)", name="resumed_signed"),
         sa.CheckConstraint("resumed_by IS NULL OR NOT by_another OR resumed_by <> stopped_by", name="by_another_kept"),
-        # One stop of the same at a time; executors read these alone.
+        sa.CheckConstraint("tenant IS NOT NULL OR by_house", name="all_by_house"),
+        # One stop of the same and as strong at a time; executors read these alone.
         sa.Index(
             "ix_stops_active",
             "tenant",
             "tool",
             "agent",
+            "by_house",
+            "by_another",
             unique=True,
             postgresql_nulls_not_distinct=True,
             postgresql_where=sa.text("resumed_at IS NULL"),
@@ -224,6 +227,7 @@ class StopRow(SQLModel, table=True):
     agent: str | None = Field(default=None, description="Only calls that this agent proposed.")
     reason: str
     by_another: bool = Field(description="Whether only somebody else may lift it than who asked for it.")
+    by_house: bool = Field(description="Whether the house asked for it: then the house alone lifts it.")
     stopped_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     stopped_by: str
     signature: str = Field(description="JWS of the gateway over all of the above.")

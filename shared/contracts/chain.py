@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from json import loads
 from typing import Any
@@ -130,10 +131,15 @@ class Check:
     rows: int = 0
     #: Rows that say no more who did it, because a person was erased.
     erased: int = 0
+    first: Checkpoint | None = None
     last: Checkpoint | None = None
     #: The block up to which rows were purged; 0: none were.
     begins: int = 0
-    _tokens: set[str] = field(default_factory=set)
+    #: Blocks that a kept file has and that are gone, although nothing so young was to be purged.
+    missing: list[int] = field(default_factory=list)
+    #: How many kept blocks are gone of which nothing says how old they were.
+    ageless: int = 0
+    _digests: set[str] = field(default_factory=set)
 
     def follow(self, token: str, rows: Sequence[Row]) -> None:
         """Take the next block with its rows as they stand now."""
@@ -142,7 +148,8 @@ class Check:
         except BadSignature as error:
             self.problems.append(f"after block {self.last.number if self.last else 0}: {error}")
             return
-        self._tokens.add(token)
+        self._digests.add(block.digest)
+        self.first = self.first or block
         number, digest, after = (
             (self.last.number + 1, self.last.digest, self.last.upto) if self.last else (1, "", dict[str, int]())
         )
@@ -161,12 +168,17 @@ class Check:
         self.last, self.rows = block, self.rows + len(rows)
         self.erased += sum(row.salt is None for row in rows)
 
-    def kept(self, token: str) -> None:
-        """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it."""
-        try:
-            block = read_checkpoint(self.verifier, token)
-        except BadSignature as error:
-            self.problems.append(f"a checkpoint that was kept: {error}")
-            return
-        if block.tenant == self.tenant and block.number >= self.begins and token not in self._tokens:
-            self.problems.append(f"block {block.number}, whose checkpoint was kept, is not in the chain")
+    def kept(self, number: int, digest: str, written: datetime | None, purged_before: datetime | None) -> None:
+        """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it.
+
+        `written` is when the newest kept row up to this block was, None where nothing says it. A block may be gone
+        whose rows are from before `purged_before`; None: no block may.
+        """
+        if number >= self.begins and digest not in self._digests:
+            self.problems.append(f"block {number}, whose checkpoint was kept, is not in the chain")
+        elif number <= self.begins:
+            # Whoever deletes rows and checkpoints leaves what a purge leaves; only their age tells one from the other.
+            if purged_before is None or (written is not None and written >= purged_before):
+                self.missing.append(number)
+            elif written is None:
+                self.ageless += 1

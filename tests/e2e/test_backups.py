@@ -174,6 +174,16 @@ async def resolved(drill: Drill, call: str) -> tuple[str, int]:
     return "ran", answer.status_code
 
 
+def test_a_restore_says_that_the_erased_are_there_again(databases: Databases, tmp_path: Path) -> None:
+    """What was erased after the backup is in it, and only people know whom that is about."""
+    with databases.fresh(migrate) as database_url:
+        assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
+        assert 0 == placet(database_url, "person", "erase", "ada", "--yes").returncode
+        told = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
+    assert 0 == told.returncode, told.stderr
+    assert "whoever was erased since is there again: erase them anew (placet person erase ID)" in told.stdout
+
+
 async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_path: Path) -> None:
     """The call that waited waits again with its keys' signatures; what was approved since is not run again."""
     embedded = Embedded(tmp_path / "data", free_port(), {})

@@ -96,6 +96,7 @@ def restore(
     out.print(f"restored as of {settled.backup_at:%Y-%m-%d %H:%M:%S %Z}")
     for what, count in settled.calls.items():
         out.print(f"  {count} calls {_WORDS[what]}")
+    out.print("  whoever was erased since is there again: erase them anew (placet person erase ID)")
 
 
 _WORDS = {

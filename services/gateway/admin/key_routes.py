@@ -1,7 +1,8 @@
 """API keys over HTTP: create, list, take over, revoke. Within one tenant, and but for taking over for administrators.
 
-Whoever makes a key for somebody else has seen it. So it decides and administers only once its owner has shown in
-another way that they have it: signed in, or with a code that only they were sent.
+Whoever makes a key for somebody else has seen it. So it decides, operates and administers only once its owner has
+shown in another way that they have it: signed in, or with a code that only they were sent. It has another secret then,
+which only its owner sees: what its maker has seen is good no more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import RESERVED, Caller
 from placet.gateway.identity.keys import Scope, new_code, parse_secret, person_id
-from placet.gateway.identity.store.keys import ApiKey, add_key, code_fits, list_keys, revoke_key, take_over
+from placet.gateway.identity.sessions import end_all_of
+from placet.gateway.identity.store.keys import (
+    WAITING_MAX,
+    ApiKey,
+    add_key,
+    code_fits,
+    list_keys,
+    may_make,
+    revoke_key,
+    take_over,
+)
 from placet.gateway.store import reading
 from placet.runtime.work import Change
 
@@ -50,7 +61,8 @@ class KeyOut(BaseModel):
     created_by: str
     revoked_at: datetime | None = None
     taken_over_at: datetime | None = Field(
-        default=None, description="Null: its owner has yet to take it over, and until then it does not decide."
+        default=None,
+        description="Null: its owner has yet to take it over; until then it does not decide, operate or administer.",
     )
 
 
@@ -62,11 +74,19 @@ class NewKeyOut(BaseModel):
     tenant: str
     person: str
     scopes: list[str]
-    taken_over: bool = Field(description="False: its owner must take it over before it decides or administers.")
+    taken_over: bool = Field(
+        description="False: its owner must take it over before it decides, operates or administers."
+    )
     code_sent: bool = Field(
         default=False,
         description="Whether a code to take it over with is on its way, where mail or Slack is set up.",
     )
+
+
+class TakenOverOut(KeyOut):
+    """A key that is its owner's alone."""
+
+    key: str = Field(description="The key itself from now on, shown this once; the one that it was before is none.")
 
 
 class TakeOverIn(BaseModel):
@@ -92,7 +112,7 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
     return KeyList(items=[_out(key) for key in found])
 
 
-@router.post("", status_code=201, responses=described(400, 401, 403, 413, 415, 503))
+@router.post("", status_code=201, responses=described(400, 401, 403, 409, 413, 415, 503))
 async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
@@ -101,6 +121,10 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     reserved = not RESERVED.isdisjoint(scopes)
     code = new_code() if reserved and not own and owner is not None and (owner.emails or owner.slack) else ""
     async with deps.runtime.units.begin() as work:
+        if not own and not await may_make(work.connection, caller.tenant, body.person):
+            title = "Too many keys wait for this person to take them over."
+            detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
+            raise Refused(title, status=409, kind="too-many-keys", detail=detail)
         key = await add_key(
             work.connection,
             tenant=caller.tenant,
@@ -119,8 +143,11 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
 
 
 @router.post("/take-over", responses=described(400, 401, 403, 409, 413, 415, 503))
-async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) -> KeyOut:
-    """Take the key over that this request comes with, by the code that you were sent. Five wrong codes end it."""
+async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) -> TakenOverOut:
+    """Take the key over that this request comes with, by the code that you were sent. Five wrong codes end it.
+
+    The answer has the key as it is from now on; the one that you send is good no more.
+    """
     if caller.proof != "api_key" or caller.key_id is None:
         raise Refused("Send the key that you take over.", status=403, kind="not-your-key")
     async with deps.runtime.units.begin() as work:
@@ -131,22 +158,28 @@ async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) 
 
 
 @router.post("/{key_id}/take-over", responses=described(401, 403, 404, 503))
-async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -> KeyOut:
-    """Take a key over that somebody made for you: signed in at the sign-in service, or with a key that is yours."""
+async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -> TakenOverOut:
+    """Take a key over that somebody made for you: signed in at the sign-in service, or with a key that is yours.
+
+    The answer has the key as it is from now on; the one that its maker has is good no more, and sessions that began
+    with it end.
+    """
     signed_in = caller.proof == "web_session" and caller.key_id is None
     if not signed_in and not (caller.key_id and caller.own_key):
         raise Refused("Sign in, or use a key that is yours already.", status=403, kind="not-your-key")
     return await _take_over(deps, caller, key_id, "sign-in" if signed_in else "key")
 
 
-async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> KeyOut:
+async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> TakenOverOut:
     async with deps.runtime.units.begin() as work:
-        key = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
-        if key is None:
+        taken = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
+        if taken is None:
             raise Refused("There is no such key of yours to take over.", status=404, kind="not-found")
+        key, secret = taken
+        await end_all_of(work, caller.tenant, key_id, caller.person)
         work.record(_change(caller, key_id, "taken-over", "active", "active", by=how, made_by=key.created_by))
     deps.authenticator.forget(key_id)
-    return _out(key)
+    return TakenOverOut(**_out(key).model_dump(), key=secret)
 
 
 @router.delete("/{key_id}", status_code=204, responses=described(401, 403, 404, 503))

@@ -72,6 +72,7 @@ class EmergencyStopOut(BaseModel):
     agent: str | None = Field(description="Only calls that this agent proposed.")
     reason: str
     by_another: bool = Field(description="Whether only somebody else may lift it than who asked for it.")
+    by_house: bool = Field(description="Whether the house asked for it: then the house alone lifts it.")
     stopped_at: datetime
     stopped_by: str
     resumed_at: datetime | None = None
@@ -126,7 +127,7 @@ async def stop_calls(deps: Deps, caller: Caller, body: EmergencyStopIn) -> Emerg
         caller.need_house()
     tenant = None if body.all else body.tenant or caller.tenant
     by_another = body.by_another or deps.settings.gateway_stops_by_another
-    wanted = Stopping(tenant, body.tool, body.agent, body.reason, by_another)
+    wanted = Stopping(tenant, body.tool, body.agent, body.reason, by_another, caller.of_house)
     async with deps.runtime.units.begin() as work:
         row = await stops.place(work.connection, deps.signer, wanted, by=caller.person, at=await work.clock())
         work.record(_change(row, "stopped", None, "active", caller, body.reason))
@@ -140,7 +141,7 @@ async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) ->
         row = await stops.find(work.connection, stop_id)
         if row is None or not (caller.of_house or row["tenant"] in {None, caller.tenant}):
             raise Refused("There is no such stop.", status=404, kind="not-found")
-        if row["tenant"] is None:
+        if row["by_house"]:
             caller.need_house()
         if row["by_another"] and row["stopped_by"] == caller.person:
             raise Refused("Someone else must lift this stop.", status=403, kind="by-another")

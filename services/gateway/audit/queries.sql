@@ -41,6 +41,10 @@ WHERE service = :service AND id > :after AND id <= :upto ORDER BY id LIMIT :most
 SELECT line, salt, CASE WHEN salt IS NOT NULL THEN said END AS said FROM read.history
 WHERE service = :service AND tenant = :tenant AND id > :after AND id <= :upto ORDER BY id
 
+-- name: strays
+-- Rows that no block can have: ids begin at 1, and what was purged is gone whole.
+SELECT count(*) AS rows FROM read.history WHERE service = :service AND tenant = :tenant AND id <= :upto
+
 -- name: head
 SELECT token FROM gateway.checkpoints WHERE tenant = :tenant ORDER BY number DESC LIMIT 1
 

@@ -99,6 +99,16 @@ async def load_rows(
     ]
 
 
+async def count_strays(connection: Connection, tenant: str, after: Mapping[str, int]) -> dict[str, int]:
+    """Return by service how many rows of a tenant stand before the beginning of its chain, where there are any."""
+    found = {}
+    for service in ORDER:
+        (row,) = await connection.run(QUERIES.strays, service=service, tenant=tenant, upto=after.get(service, 0))
+        if row["rows"]:
+            found[service] = row["rows"]
+    return found
+
+
 async def read_whole(connection: Connection) -> None:
     """Let a transaction that begins see one moment, and write nothing."""
     await connection.run(QUERIES.read_whole)

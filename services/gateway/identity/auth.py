@@ -37,7 +37,7 @@ COOKIE, HOST_COOKIE = "placet_session", "__Host-placet_session"
 REMEMBER_SECONDS = 1.0
 REMEMBERED_MAX = 10_000
 #: What a key that somebody else made does not do before its owner has taken it over.
-RESERVED = frozenset({Scope.DECIDE, Scope.ADMIN})
+RESERVED = frozenset({Scope.DECIDE, Scope.OPERATE, Scope.ADMIN})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -88,7 +88,8 @@ class Caller:
             has = ", ".join(sorted(self.scopes)) or "none"
             detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
             if not self.own_key and RESERVED & set(scopes):
-                detail = "Somebody else made this key: it decides and administers once its owner has taken it over."
+                able = "it decides, operates and administers once its owner has taken it over."
+                detail = f"Somebody else made this key: {able}"
             title = f"This needs the scope {wanted}."
             raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
 
@@ -174,7 +175,11 @@ class Authenticator:
             return self._is_known(caller.person)
         if not self.directory().is_active(name_of(caller.person)):
             return False
-        return caller.key_id is None or await self._working_key(caller.key_id) is not None
+        if caller.key_id is None:
+            return True
+        key = await self._working_key(caller.key_id)
+        # Taken over since: whoever is here came with the secret of its maker.
+        return key is not None and (key.taken_over_at is not None) == caller.own_key
 
     async def key_works(self, secret: Secret) -> bool:
         """Tell whether an API key is known, not revoked, and has this secret."""
@@ -185,7 +190,7 @@ class Authenticator:
         self._tokens.pop(token_hash, None)
 
     def forget(self, key_id: str) -> None:
-        """Look the key up again at its next use: it was just revoked."""
+        """Look the key up again at its next use: it was just revoked or taken over."""
         self._remembered.pop(key_id, None)
 
     async def _bearer(self, credentials: str) -> Caller:
@@ -204,6 +209,10 @@ class Authenticator:
 
     async def _key_with(self, secret: Secret) -> ApiKey | None:
         key = await self._working_key(secret.key_id)
+        if key is not None and not same_hash(key.secret_hash, secret.secret_hash):
+            # It may have another secret since: another replica gave it to its owner.
+            self.forget(secret.key_id)
+            key = await self._working_key(secret.key_id)
         return key if key and same_hash(key.secret_hash, secret.secret_hash) else None
 
     async def _token(self, token_hash: str) -> Caller:

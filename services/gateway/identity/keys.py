@@ -45,9 +45,12 @@ class Secret:
     secret_hash: str
 
 
-def new_key() -> tuple[str, Secret]:
-    """Return a new API key, `placet_<id>_<secret>`, and what is kept of it; the key itself is shown once."""
-    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+def new_key(key_id: str = "") -> tuple[str, Secret]:
+    """Return a new API key, `placet_<id>_<secret>`, and what is kept of it; the key itself is shown once.
+
+    `key_id` is that of the key whose secret this is to be from now on.
+    """
+    key_id, secret = key_id or secrets.token_hex(8), secrets.token_urlsafe(32)
     return f"placet_{key_id}_{secret}", Secret(key_id, hash_secret(secret))
 
 

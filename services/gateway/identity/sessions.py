@@ -10,19 +10,22 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
+from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.gateway.identity.keys import hash_secret
+from placet.gateway.identity.store.keys import lock_secret
 from placet.gateway.identity.store.sessions import (
     StoredSession,
     add_session,
     end_session,
+    end_sessions_of,
     find_session,
     note_session,
     session_holds,
 )
 from placet.gateway.store import reading
 from placet.runtime.database import Database
-from placet.runtime.work import Change, UnitOfWork
+from placet.runtime.work import Change, UnitOfWork, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Holder:
     #: `key`, `link` or `oidc`.
     method: str
     key_id: str | None = None
+    #: Of the secret that they showed; the session begins only where the key has it still.
+    secret_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,10 @@ class Sessions:
         return self.units.database
 
     async def begin(self, holder: Holder, before: str = "") -> str:
-        """Begin a session and return its cookie; one that the browser had `before` ends."""
+        """Begin a session and return its cookie; one that the browser had `before` ends.
+
+        Raises Refused (401) where the key has another secret by now than the one that was shown.
+        """
         cookie, session_id = secrets.token_urlsafe(32), new_id()
         old = await self.find(before) if before else None
         session = {
@@ -64,6 +72,9 @@ class Sessions:
             "key_id": holder.key_id,
         }
         async with self.units.begin() as work:
+            shown = holder.key_id and holder.secret_hash
+            if shown and not await lock_secret(work.connection, holder.key_id or "", holder.secret_hash):
+                raise Refused("That API key is not valid.", status=401, kind="unauthorized")
             await add_session(work.connection, session, self.seconds)
             detail = {"method": holder.method}
             change = Change(holder.tenant, "session", session_id, "begun", None, "open", holder.person, detail=detail)
@@ -95,5 +106,15 @@ class Sessions:
         async with self.units.begin() as work:
             ended = await end_session(work.connection, tenant, session_id, by)
             if ended:
-                work.record(Change(tenant, "session", session_id, "ended", "open", "ended", by, detail={}))
+                work.record(_ended(tenant, session_id, by))
         return ended
+
+
+async def end_all_of(work: Work, tenant: str, key_id: str, by: str) -> None:
+    """End the sessions that began with a key whose secret is another one from now on."""
+    for session_id in await end_sessions_of(work.connection, key_id, by):
+        work.record(_ended(tenant, session_id, by))
+
+
+def _ended(tenant: str, session_id: str, by: str) -> Change:
+    return Change(tenant, "session", session_id, "ended", "open", "ended", by, detail={})

@@ -25,7 +25,7 @@ from placet.runtime.sql import Connection
 Row = Mapping[str, Any]
 
 _STOPS = table_of(StopRow)
-_SAID = ("stop_id", "tenant", "tool", "agent", "reason", "by_another", "stopped_by")
+_SAID = ("stop_id", "tenant", "tool", "agent", "reason", "by_another", "by_house", "stopped_by")
 _LIFTED = ("stop_id", "resumed_by", "resume_reason")
 
 
@@ -39,6 +39,8 @@ class Stopping:
     reason: str
     #: Whether only somebody else may lift it.
     by_another: bool
+    #: Whether the house wants it: then the house alone lifts it.
+    by_house: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,19 @@ class Lifting:
 
 
 async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by: str, at: datetime) -> Row:
-    """Stop such calls at a time of the database's clock; raise Refused (409) where the same is stopped already."""
+    """Stop such calls at a time of the database's clock.
+
+    Raises Refused (409) where the same is stopped already by a stop that is as hard to lift; beside a weaker one it
+    stands, and each is lifted by itself.
+    """
     row = {**asdict(wanted), "stop_id": new_id(), "stopped_at": at, "stopped_by": by}
     row["signature"] = signer.sign(Purpose.STOP, _claims(row, _SAID, "stopped_at"))
-    placed = pg.insert(_STOPS).values(row).on_conflict_do_nothing().returning(_STOPS)
+    c = _STOPS.c
+    same = (c[name].is_not_distinct_from(row[name]) for name in ("tenant", "tool", "agent"))
+    as_strong = (c[name] for name in ("by_house", "by_another") if row[name])
+    standing = sa.select(c.stop_id).where(c.resumed_at.is_(None), *same, *as_strong).exists()
+    values = sa.select(*(sa.literal(row[name], c[name].type).label(name) for name in row)).where(~standing)
+    placed = pg.insert(_STOPS).from_select(list(row), values).on_conflict_do_nothing().returning(_STOPS)
     made = (await connection.execute(placed)).mappings().one_or_none()
     if made is None:
         raise Refused("These calls are already stopped.", status=409, kind="already-stopped")

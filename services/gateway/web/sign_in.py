@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import structlog
@@ -47,7 +48,7 @@ async def sign_in(
     if secret is None or not secret.key_id or not await deps.authenticator.key_works(secret):
         log.warning("sign_in.refused")
         return _door(request, deps, back, text(wished(request), "That API key is not valid."))
-    holder = await _holder(deps, secret.key_id, "key")
+    holder = replace(await _holder(deps, secret.key_id, "key"), secret_hash=secret.secret_hash)
     return await _begin(request, deps, holder, back)
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import psycopg
 import pytest
 
 from placet.contracts.signing import create_keys, load_signer
+from placet.deploy.retention.purging import Keep, purge
 from placet.gateway.audit.sealing import LAG, Sealer
 from placet.runtime.database import Database
 
@@ -46,16 +49,16 @@ class Chain:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement)
 
-    def audit(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def audit(self, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Run `placet audit`."""
         command = [sys.executable, "-m", "placet.cli", "audit", *words, "--keys", str(self.keys)]
         return subprocess.run(
-            command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": "."}
+            command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": "."} | settings
         )
 
-    def problems(self, *words: str) -> list[str]:
+    def problems(self, *words: str, **settings: str) -> list[str]:
         """Return what `placet audit verify` finds, in the database where nothing else is named."""
-        done = self.audit("verify", *(words or ("--database", self.url)), "--json")
+        done = self.audit("verify", *(words or ("--database", self.url)), "--json", **settings)
         found: dict[str, Any] = json.loads(done.stdout)
         assert done.returncode == (1 if found["problems"] else 0)
         return list(found["problems"])
@@ -128,6 +131,32 @@ async def test_an_inserted_row_is_found(chain: Chain) -> None:
     assert ["acme: block 3 has 2 rows, 1 were sealed"] == chain.problems()
 
 
+FORGED = (
+    "INSERT INTO approval.history (id, tenant, machine, subject_id, event, to_state, actor) OVERRIDING SYSTEM VALUE"
+    " VALUES ({id}, '{tenant}', 'call', 'c', 'approve', 'approved', 'person:grace')"
+)
+
+
+@pytest.mark.parametrize("row_id", [-(2**63), -5, 0])
+@pytest.mark.parametrize("tenant", ["acme", "nobody"])
+async def test_a_row_that_was_inserted_before_the_first_is_found(chain: Chain, row_id: int, tenant: str) -> None:
+    """Ids begin at 1; a row with a lower one is in no block, also where the tenant has no chain."""
+    chain.tamper(FORGED.format(id=row_id, tenant=tenant))
+    found = f"{tenant}: 1 rows of approval stand before the beginning of the chain: they were inserted"
+    assert [found] == chain.problems()
+
+
+async def test_a_row_that_was_inserted_where_others_were_purged_is_found(chain: Chain) -> None:
+    """The ids of blocks whose checkpoints went with them are nobody's any more."""
+    chain.write("approval")
+    await chain.sealer.seal()
+    await purge(chain.sealer.database, Keep(history=timedelta(0)))
+    assert [] == chain.problems()
+    chain.tamper(FORGED.format(id=2, tenant="acme"))
+    found = "acme: 1 rows of approval stand before the beginning of the chain: they were inserted"
+    assert [found] == chain.problems()
+
+
 async def test_rows_in_another_order_are_found(chain: Chain) -> None:
     """Two rows that change places are not those that were sealed."""
     chain.tamper("UPDATE approval.history SET id = DEFAULT WHERE id = 1")
@@ -144,6 +173,75 @@ async def test_a_tail_that_was_cut_is_found_by_what_was_kept(chain: Chain) -> No
     assert [] == chain.problems()
     found = chain.problems("--database", chain.url, "--kept", str(kept))
     assert ["acme: block 2, whose checkpoint was kept, is not in the chain"] == found
+
+
+async def delete_beginning(chain: Chain) -> None:
+    """Leave what a purge of everything leaves: the newest checkpoint, and no row before it."""
+    for service in ("approval", "executor"):
+        chain.tamper(f"DELETE FROM {service}.history WHERE tenant = 'acme'")  # noqa: S608 - ours
+    chain.tamper("DELETE FROM gateway.checkpoints WHERE tenant = 'acme' AND number < 2")
+
+
+async def test_a_deletion_that_looks_like_a_purge_is_found_by_what_was_kept(chain: Chain) -> None:
+    """Nothing so young is purged; without the kept file it is said that nobody can tell."""
+    kept = chain.export()
+    await delete_beginning(chain)
+    plain = chain.audit("verify", "--database", chain.url)
+    told = "acme: only a kept checkpoint (--kept) tells this purge of 2 blocks from a deletion"
+    assert (0, True) == (plain.returncode, told in plain.stdout)
+    (found,) = chain.problems("--database", chain.url, "--kept", str(kept))
+    assert found.startswith("acme: blocks 1 to 2 are missing: they are younger than 20")
+    for_ever = {"PLACET_RETENTION_HISTORY_DAYS": "0"}
+    assert ["acme: blocks 1 to 2 are missing: the history is kept for ever"] == chain.problems(
+        "--database", chain.url, "--kept", str(kept), **for_ever
+    )
+
+
+async def test_a_purge_of_what_was_old_is_no_deletion(chain: Chain) -> None:
+    """Whoever purged earlier than the setting says so, and blocks from before that moment may be gone."""
+    kept = chain.export()
+    await purge(chain.sealer.database, Keep(history=timedelta(0)))
+    verify = ("--database", chain.url, "--kept", str(kept), "--purged-before")
+    later, earlier = ((datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%d") for days in (2, -1))
+    assert [] == chain.problems(*verify, later)
+    missing = f"acme: blocks 1 to 2 are missing: they are younger than {earlier} 00:00 UTC"
+    assert [missing] == chain.problems(*verify, earlier)
+
+
+async def test_a_checkpoint_alone_does_not_say_how_old_it_is(chain: Chain) -> None:
+    """Nothing is claimed of it but that; behind rows that were kept it is no older than these."""
+    lines = chain.export().read_text().splitlines()
+    await delete_beginning(chain)
+    kept = chain.folder / "kept.jsonl"
+    kept.write_text(lines[-1] + "\n")
+    told = chain.audit("verify", "--database", chain.url, "--kept", str(kept))
+    note = "acme: 1 kept blocks are gone, and no kept row says how old they were"
+    assert (0, True) == (told.returncode, note in told.stdout)
+    kept.write_text("\n".join([*lines[:6], lines[-1]]) + "\n")
+    (found,) = chain.problems("--database", chain.url, "--kept", str(kept))
+    assert found.startswith("acme: blocks 1 to 2 are missing: they are younger than")
+
+
+async def test_the_log_of_the_sealer_is_a_kept_file(chain: Chain) -> None:
+    """It names each block's digest and says when it was sealed; a file that names none is no kept file."""
+    at = datetime.now(UTC).isoformat()
+    lines = [json.loads(line) for line in chain.export().read_text().splitlines()]
+    digests = [sha256(line["checkpoint"].encode()).hexdigest() for line in lines if "checkpoint" in line]
+    sealed = [
+        {"event": "audit.sealed", "tenant": "acme", "number": number, "digest": digest, "timestamp": at}
+        for number, digest in enumerate(digests, 1)
+    ]
+    kept, verify = chain.folder / "log.jsonl", ("--database", chain.url, "--kept", str(chain.folder / "log.jsonl"))
+    kept.write_text("\n".join(map(json.dumps, [{"event": "service.ready"}, *sealed])) + "\n")
+    assert [] == chain.problems(*verify)
+    await delete_beginning(chain)
+    (found,) = chain.problems(*verify)
+    assert found.startswith("acme: blocks 1 to 2 are missing: they are younger than")
+    kept.write_text(json.dumps(sealed[0] | {"number": 3}) + "\n")
+    assert ["acme: block 3, whose checkpoint was kept, is not in the chain"] == chain.problems(*verify)
+    kept.write_text('{"event": "service.ready"}\n')
+    told = chain.audit("verify", *verify)
+    assert (2, True) == (told.returncode, "has no checkpoint" in told.stderr)
 
 
 def _changed(lines: list[str]) -> Iterator[list[str]]:

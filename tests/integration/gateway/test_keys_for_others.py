@@ -9,14 +9,18 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from placet.cli.administration import keys
+from placet.contracts.errors import Refused
 from placet.contracts.messages import KeyOffered
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.auth import COOKIE
+from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder, Sessions
-from placet.gateway.identity.store.keys import CODE_TRIES_MAX
-from tests.builders import a_call
-from tests.support.gateway import House, an_approval_row, insert, open_house
+from placet.gateway.identity.store.keys import CODE_TRIES_MAX, WAITING_MAX
+from tests.builders import a_call, a_posted_message
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, open_house
 
 PEOPLE = Directory(people={"grace": Person("grace", emails=("grace@example.org",)), "ben": Person("ben")})
 
@@ -61,23 +65,59 @@ async def take_over(house: House, key: str, code: str) -> httpx.Response:
 
 async def test_an_administrator_makes_no_quorum(house: House) -> None:
     """T15: keys for other people decide nothing in the hands of who made them, nor make further keys."""
-    keys = [(await make(house, person, "decide", "admin"))["key"] for person in ("grace", "ben", "nobody")]
-    assert [403, 403, 403] == [await decide(house, key, approval_id=f"a{at}") for at, key in enumerate(keys)]
-    async with house.client(keys[0]) as client:
+    made = [(await make(house, person, "decide", "admin"))["key"] for person in ("grace", "ben", "nobody")]
+    assert [403, 403, 403] == [await decide(house, key, approval_id=f"a{at}") for at, key in enumerate(made)]
+    async with house.client(made[0]) as client:
         further = await client.post("/v1/keys", json={"person": "grace", "scopes": ["decide"]})
     assert (403, []) == (further.status_code, house.approvers.claims)
+
+
+async def test_such_a_key_answers_nobody_in_its_owners_name(house: House) -> None:
+    """What an operator says stands under their name, so its maker does not hold conversations with it."""
+    made = await make(house, "grace", "chat", "operate")
+    path = "/v1/conversations/c/takeover"
+    async with house.client(made["key"]) as maker:
+        refused = await maker.post(path)
+    async with house.client((await take_over(house, made["key"], await the_code(house))).json()["key"]) as grace:
+        taken = await grace.post(path)
+    assert (True, 403, "Somebody else made this key", 404) == (
+        made["code_sent"],
+        refused.status_code,
+        refused.json()["detail"].split(":")[0],
+        taken.status_code,
+    )
+
+
+async def test_so_many_keys_wait_for_one_person(house: House) -> None:
+    """One more is refused, however many are asked for at once, until one is taken over or revoked."""
+    async with house.client(house.key("admin")) as admin, house.client(house.key("chat", person="ben")) as ben:
+
+        async def make_one(person: str = "ben") -> httpx.Response:
+            return await admin.post("/v1/keys", json={"person": person, "scopes": ["decide"]})
+
+        answers = await asyncio.gather(*(make_one() for _ in range(WAITING_MAX + 5)))
+        made = [answer.json()["id"] for answer in answers if answer.status_code == 201]
+        assert (WAITING_MAX, {201, 409}) == (len(made), {answer.status_code for answer in answers})
+        assert "Too many keys wait for this person to take them over." == (await make_one()).json()["title"]
+        assert [201, 201] == [(await make_one(person)).status_code for person in ("grace", "ada")]
+        await admin.delete(f"/v1/keys/{made[0]}")
+        await ben.post(f"/v1/keys/{made[1]}/take-over")
+        assert [201, 201, 409] == [(await make_one()).status_code for _ in range(3)]
 
 
 async def test_a_code_that_only_its_owner_was_sent_makes_a_key_good(house: House) -> None:
     """Once; the vote says who made the key, and the history how it was taken over."""
     made = await make(house, "grace")
     code = await the_code(house)
-    answers = [(await take_over(house, made["key"], code.lower())).status_code for _ in range(2)]
-    assert (False, True, [200, 403], 200) == (
+    taken = await take_over(house, made["key"], code.lower())
+    key = taken.json()["key"]
+    again = await take_over(house, key, code)
+    assert (False, True, 200, 403, 200) == (
         made["taken_over"],
         made["code_sent"],
-        answers,
-        await decide(house, made["key"]),
+        taken.status_code,
+        again.status_code,
+        await decide(house, key),
     )
     (claims,) = house.approvers.claims
     told = house.query(
@@ -124,7 +164,9 @@ async def test_who_signs_in_takes_over_their_own_keys(house: House, person: str,
         browser.cookies.set(COOKIE, cookie)
         origin = {"origin": house.gateways[0].url}
         answer = await browser.post(f"/v1/keys/{made['id']}/take-over", headers=origin)
-    assert (status, status == 200) == (answer.status_code, await decide(house, made["key"]) == 200)
+    assert status == answer.status_code
+    key = answer.json().get("key", made["key"])
+    assert (status == 200) == (await decide(house, key) == 200)
 
 
 async def test_a_session_of_such_a_key_is_no_sign_in(house: House) -> None:
@@ -147,7 +189,86 @@ async def test_another_key_of_ones_own_takes_over_what_was_made(house: House) ->
     made = await make(house, "ben")
     async with house.client(house.key("chat", person="ben")) as ben:
         answer = await ben.post(f"/v1/keys/{made['id']}/take-over")
-    assert (200, 200) == (answer.status_code, await decide(house, made["key"]))
+    assert (200, 200) == (answer.status_code, await decide(house, answer.json()["key"]))
+
+
+async def owner_takes_over(house: House, made: dict[str, Any], how: str) -> str:
+    """Take a key of grace's over in one of the three ways; return what it is from then on."""
+    code = await the_code(house)
+    if how == "code":
+        answer = await take_over(house, made["key"], code)
+    else:
+        async with house.client(house.key("chat", person="grace") if how == "key" else "") as grace:
+            if how == "sign-in":
+                sessions = Sessions(house.gateways[0].runtime.units, 3600, 3600)
+                grace.cookies.set(COOKIE, await sessions.begin(Holder("acme", "person:grace", "oidc")))
+            origin = {"origin": house.gateways[0].url}
+            answer = await grace.post(f"/v1/keys/{made['id']}/take-over", headers=origin)
+    assert 200 == answer.status_code
+    key: str = answer.json()["key"]
+    return key
+
+
+@pytest.mark.parametrize("how", ["code", "sign-in", "key"])
+async def test_what_the_maker_has_is_no_key_once_it_is_taken_over(house: House, how: str) -> None:
+    """T15: the secret that its maker saw, and the browser that they signed in with it, are nobody's; the id stays."""
+    made = await make(house, "grace", "chat", "decide", "admin")
+    async with house.client() as browser, house.client(made["key"]) as maker:
+        origin = {"origin": house.gateways[0].url}
+        begun = await browser.post("/sign-in", data={"key": made["key"]}, headers=origin)
+        before = [(await each.get("/v1/workspaces")).status_code for each in (browser, maker)]
+        key = await owner_takes_over(house, made, how)
+        after = [(await each.get("/v1/keys")).status_code for each in (browser, maker)]
+        again = await browser.post("/sign-in", data={"key": made["key"]}, headers=origin)
+    assert (303, [401, 401], 401) == (begun.status_code, after, again.status_code)
+    assert [True, True] == [status != 401 for status in before]
+    assert (401, 200, made["id"]) == (await decide(house, made["key"]), await decide(house, key), key.split("_")[1])
+    ended = house.query("SELECT event, actor FROM gateway.history WHERE machine = 'session' ORDER BY id DESC LIMIT 1")
+    assert [("ended", "person:grace")] == ended
+
+
+async def test_the_command_prints_the_key_that_is_good_from_now_on(house: House) -> None:
+    """`placet keys take-over` prints the key alone on standard output, as `placet keys create` does."""
+    made = await make(house, "ben")
+    environment = {"PLACET_URL": house.gateways[0].url, "PLACET_KEY": house.key("chat", person="ben")}
+    result = await asyncio.to_thread(CliRunner().invoke, keys.app, ["take-over", made["id"]], env=environment)
+    key = result.stdout.splitlines()[-1]
+    assert (0, True, 200) == (result.exit_code, key != made["key"], await decide(house, key))
+
+
+async def test_no_session_begins_with_a_secret_that_was_taken_meanwhile(house: House) -> None:
+    """Another replica knew the key still when the maker signed in there: nothing begins."""
+    made = await make(house, "grace")
+    secret = parse_secret(made["key"])
+    assert secret is not None
+    await owner_takes_over(house, made, "key")
+    sessions = Sessions(house.gateways[0].runtime.units, 3600, 3600)
+    with pytest.raises(Refused, match="not valid"):
+        await sessions.begin(Holder("acme", "person:grace", "key", made["id"], secret.secret_hash))
+
+
+async def test_every_replica_knows_the_new_secret(gateway_database_url: str, tmp_path: Path) -> None:
+    """One that remembers the key as it was looks it up again; a stream that the maker has open there ends."""
+    async with open_house(
+        gateway_database_url, tmp_path, gateways=2, directory=lambda: PEOPLE, gateway_heartbeat_seconds=0.05
+    ) as house:
+        await house.deliver(a_posted_message(conversation_id="acme_c"))
+        made = await make(house, "grace", "chat", "decide")
+        async with house.client(made["key"], gateway=1) as maker:
+            await a_conversation(maker)
+            heard = asyncio.Event()
+
+            def enough(_: object) -> bool:
+                heard.set()
+                return False
+
+            stream = asyncio.create_task(listen(maker, "/v1/conversations/c/events", enough))
+            await heard.wait()
+            key = await owner_takes_over(house, made, "code")
+            async with house.client(key, gateway=1) as grace:
+                answer = await grace.get("/v1/approvals")
+            told = [event["type"] for event in await asyncio.wait_for(stream, 20)]
+    assert (200, ["message"]) == (answer.status_code, told)
 
 
 async def test_four_eyes_count_the_maker_of_a_key_as_its_user(house: House) -> None:
@@ -162,6 +283,13 @@ async def test_four_eyes_count_the_maker_of_a_key_as_its_user(house: House) -> N
 
 
 async def test_a_key_for_oneself_is_ones_own(house: House) -> None:
-    """Its maker and its user are the same person."""
+    """Its maker and its user are the same person; there is nothing to take over, and its secret stays."""
     made = await make(house, "ada")
-    assert (True, False, 200) == (made["taken_over"], made["code_sent"], await decide(house, made["key"]))
+    async with house.client(house.key("chat")) as ada:
+        taken = await ada.post(f"/v1/keys/{made['id']}/take-over")
+    assert (True, False, 404, 200) == (
+        made["taken_over"],
+        made["code_sent"],
+        taken.status_code,
+        await decide(house, made["key"]),
+    )

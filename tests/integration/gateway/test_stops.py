@@ -70,6 +70,49 @@ async def test_a_stop_of_the_house_is_lifted_by_the_house(house: House) -> None:
     assert ([whole["id"]], [403, 404]) == (seen, [answer.status_code for answer in answers])
 
 
+async def test_a_tenant_that_the_house_stopped_does_not_lift_that(gateway_database_url: str, tmp_path: Path) -> None:
+    """Not over HTTP, nor on the page, which offers no form; the house does, whoever of it."""
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY) as house:
+        grace = house.key("admin", tenant="default", person="grace")
+        async with house.client(house.key("admin", tenant="default")) as boss, house.client(grace) as other:
+            made = (await stop(boss, tenant="acme")).json()
+            path = f"/v1/stops/{made['id']}/resume"
+            async with house.client(house.key("admin")) as ada, signed_in(house, "ada", "admin") as browser:
+                refused = (await ada.post(path, json={})).status_code
+                page = (await browser.get("/stops")).text
+            lifted = await other.post(path, json={})
+    assert (True, 403, False, True) == (
+        made["by_house"],
+        refused,
+        f"/stops/{made['id']}/resume" in page,
+        "Administrators of the house lift this stop." in page,
+    )
+    assert (200, True) == (lifted.status_code, lifted.json()["genuine"])
+
+
+async def test_a_weak_stop_keeps_no_stronger_one_out(house: House) -> None:
+    """Each stands and is lifted by itself; one that is as hard to lift is there already, and a weaker one too."""
+    async with house.client(house.key("admin")) as ada, house.client(house.key("admin", tenant="default")) as boss:
+        answers = [
+            await stop(ada, tenant="acme"),
+            await stop(ada, tenant="acme", by_another=True),
+            await stop(boss, tenant="acme"),
+            await stop(boss, tenant="acme", by_another=True),
+            await stop(ada, tenant="acme", by_another=True),
+            await stop(ada, tenant="acme"),
+            await stop(boss, tenant="acme"),
+            await stop(ada, tool="refund"),
+        ]
+        lifted = await ada.post(f"/v1/stops/{answers[0].json()['id']}/resume", json={})
+        again = await stop(ada, tenant="acme")
+    assert [201, 201, 201, 201, 409, 409, 409, 201] == [answer.status_code for answer in answers]
+    assert (200, 409) == (lifted.status_code, again.status_code)
+    standing = house.query(
+        "SELECT by_house, by_another FROM gateway.stops WHERE resumed_at IS NULL AND tool IS NULL ORDER BY 1, 2"
+    )
+    assert [(False, True), (True, False), (True, True)] == standing
+
+
 async def test_the_same_is_stopped_once_and_lifted_once(house: House) -> None:
     """Whoever is second is told so."""
     async with house.client(house.key("admin")) as ada:

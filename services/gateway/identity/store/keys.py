@@ -21,6 +21,8 @@ _CONVERSATIONS = table_of(ConversationRow)
 #: How long a code is good, and how many wrong ones may be tried.
 CODE_LIFE = timedelta(days=3)
 CODE_TRIES_MAX = 5
+#: Keys of one person that somebody else made, and that wait to be taken over.
+WAITING_MAX = 10
 
 # Statements that many requests run are built once: building one costs more than running it.
 _FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
@@ -76,14 +78,39 @@ async def add_key(
     return key
 
 
-async def take_over(connection: Connection, tenant: str, key_id: str, person: str, how: str) -> ApiKey | None:
-    """Give a working key to its owner alone; None where it is not theirs, or theirs already."""
+async def may_make(connection: Connection, tenant: str, person: str) -> bool:
+    """Tell whether one more key may wait for this person to take it over; makers are let through one after another."""
+    await connection.execute(
+        sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"{tenant}:{person}", 0)))
+    )
+    c = _KEYS.c
+    here = (c.tenant == tenant, c.person == person, c.taken_over_at.is_(None), c.revoked_at.is_(None))
+    waiting = (await connection.execute(sa.select(sa.func.count()).where(*here))).scalar_one()
+    return bool(waiting < WAITING_MAX)
+
+
+async def take_over(
+    connection: Connection, tenant: str, key_id: str, person: str, how: str
+) -> tuple[ApiKey, str] | None:
+    """Give a working key to its owner alone: return it with its new secret, for the only time.
+
+    What its maker has is good no more. None where it is not theirs, or theirs already.
+    """
     c = _KEYS.c
     here = (c.key_id == key_id, c.tenant == tenant, c.person == person, c.revoked_at.is_(None))
-    values = {"taken_over_at": sa.func.now(), "taken_over_by": how, "code_hash": None}
+    key, kept = new_key(key_id)
+    values = {"taken_over_at": sa.func.now(), "taken_over_by": how, "code_hash": None, "secret_hash": kept.secret_hash}
     statement = sa.update(_KEYS).where(*here, c.taken_over_at.is_(None)).values(**values).returning(_KEYS)
     row = (await connection.execute(statement)).one_or_none()
-    return _key(row) if row else None
+    return (_key(row), key) if row else None
+
+
+async def lock_secret(connection: Connection, key_id: str, secret_hash: str) -> bool:
+    """Tell whether a working key has this secret, and let nobody take the key over before the transaction ends."""
+    c = _KEYS.c
+    here = (c.key_id == key_id, c.secret_hash == secret_hash, c.revoked_at.is_(None))
+    found = await connection.execute(sa.select(c.key_id).where(*here).with_for_update(read=True))
+    return found.one_or_none() is not None
 
 
 async def code_fits(connection: Connection, key_id: str, code: str) -> bool:

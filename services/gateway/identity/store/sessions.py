@@ -98,6 +98,14 @@ async def end_session(connection: Connection, tenant: str, session_id: str, by: 
     return done.rowcount == 1
 
 
+async def end_sessions_of(connection: Connection, key_id: str, by: str) -> list[str]:
+    """End the sessions that began with a key; return their ids."""
+    c = _SESSIONS.c
+    here = (c.key_id == key_id, c.revoked_at.is_(None), c.expires_at > sa.func.now())
+    statement = sa.update(_SESSIONS).where(*here).values(revoked_at=sa.func.now(), revoked_by=by)
+    return list((await connection.execute(statement.returning(c.session_id))).scalars())
+
+
 async def list_sessions(
     connection: Connection, tenant: str, person: str | None, idle_seconds: int, limit: int
 ) -> Sequence[StoredSession]:
