@@ -296,7 +296,7 @@ async def test_entries_that_are_named_are_discarded_and_what_stands_on_them(scen
     await scene.stage("edit_file", path="a.txt", old="a", new="c")
     await scene.discard(0)
     await scene.house.idle()
-    fell = (await scene.house.answers.get()).message
+    fell = scene.house.answers.get_nowait().message
     place = {"tenant": "acme", "conversation_id": scene.conversation_id, "workspace_id": scene.workspace_id}
     assert EntriesDiscarded(**place, call_ids=[scene.entries[2][0].call_id]) == fell
     assert "open" == scene.state()
