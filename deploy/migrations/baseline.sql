@@ -1375,6 +1375,7 @@ CREATE TABLE agent.staged_entries (
   digest VARCHAR NOT NULL,
   decide VARCHAR NOT NULL,
   commit_id VARCHAR,
+  keys JSONB NOT NULL,
   CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
   CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
 )

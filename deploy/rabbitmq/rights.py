@@ -61,6 +61,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AttemptWithdrawn: ("jobs",),
     m.MergeWorkspace: ("jobs",),
     m.WorkspaceExpired: ("executor",),
+    m.EntriesDiscarded: ("executor",),
     m.WorkspaceMerged: ("executor",),
     m.ProposeJob: ("jobs",),
     m.CallSurfaced: ("agent",),

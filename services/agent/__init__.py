@@ -2,9 +2,10 @@
 
 Owns: conversations and their log, messages, turns, model steps, tool calls. Consumes: MessagePosted, OperatorSpoke,
 HolderChanged, ConsentAnswered, ConversationEnded, StopTurn, ProposeChanges and DiscardChanges (agent.messages);
-ToolCallFinished, ToolCallRefused, CallResolved, WorkspaceExpired and AbandonCall (agent.tool-results); ApprovalOpened,
-ApprovalProgressed and ApprovalClosed (agent.approvals); AttemptRequested, AttemptWithdrawn, ProposeJob and CallSurfaced
-(agent.attempts); ToolCallPermitted of calls that begin jobs (agent.permits); ToolCallProgressed (agent.progress).
+ToolCallFinished, ToolCallRefused, CallResolved, WorkspaceExpired, EntriesDiscarded and AbandonCall
+(agent.tool-results); ApprovalOpened, ApprovalProgressed and ApprovalClosed (agent.approvals); AttemptRequested,
+AttemptWithdrawn, ProposeJob and CallSurfaced (agent.attempts); ToolCallPermitted of calls that begin jobs
+(agent.permits); ToolCallProgressed (agent.progress).
 Emits: ToolCallProposed, CallsWithdrawn, HandoverRequested, DiscardWorkspace, StagedCallsDropped, RunJob, CancelJob,
 CallSurfaced, AttemptEnded, JobCommitted; ConversationItems after each commit, and ConversationDelta while a model
 writes.

@@ -277,7 +277,8 @@ class Conversation(StagedWork):
     def _keep_staged(self, call: Call, staged: m.Staged) -> None:
         """Remember an entry until its end, in its place."""
         place = (staged.workspace_id, staged.position, staged.digest, staged.decide, None)
-        entry = StagedEntry(call.call_id, *place, call.turn_id, call.tool, call.message_id, call.author, call.cause)
+        of_call = (call.turn_id, call.tool, call.message_id, call.author, call.cause)
+        entry = StagedEntry(call.call_id, *place, *of_call, staged.keys)
         self.staged.append(entry)
         self.changed_staged[call.call_id] = entry
         if self.attempt is not None:

@@ -17,7 +17,7 @@ from placet.agent.changes import Saving, save
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.profiles import Profile, Profiles
 from placet.agent.rules import Behaviour, Result
-from placet.agent.staging import staged_data
+from placet.agent.staging import named_in, staged_data
 from placet.agent.store import Wanted
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused
@@ -72,7 +72,7 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
     Where somebody was faster, or some of them were handled before, by locking what they are about. Messages of a queue
     in `KEYED` show by themselves that they came before, and have no rows of the inbox. Raises Poison for what fits no
     conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of an approval
-    that come before its card.
+    that come before its card, and of entries that come before the word that they were staged.
     """
     for arrival in arrivals:
         if isinstance(arrival.message, m.ToolCallPermitted):
@@ -195,8 +195,6 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                     wanted.consent_ids.add(message.message_id)
             case m.StopTurn():
                 wanted.turn_ids.add(message.turn_id)
-            case m.ApprovalOpened() | m.ToolCallPermitted():
-                wanted.call_ids.add(message.call.call_id)
             case m.AttemptRequested() | m.ProposeJob():
                 wanted.message_ids.add(message.message_id)
             case m.AttemptWithdrawn() | m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
@@ -204,10 +202,22 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
             case m.ProposeChanges() | m.DiscardChanges() | m.WorkspaceExpired():
                 pass
             case _:
-                wanted.call_ids.add(message.call_id)
+                wanted.call_ids.update(_call_ids(message))
         if isinstance(message, _FIRST):
             wanted.born.setdefault(conversation_id, message.tenant)
     return wanted
+
+
+def _call_ids(message: Any) -> Sequence[str]:
+    """Return the calls that a message is about."""
+    match message:
+        case m.ApprovalOpened() | m.ToolCallPermitted():
+            return [message.call.call_id]
+        case m.EntriesDiscarded():
+            return message.call_ids
+        case m.ToolCallFinished():
+            return [message.call_id, *named_in(message.data)]
+    return [message.call_id]
 
 
 def behaviour_of(profile: Profile | None) -> Behaviour | None:
@@ -245,6 +255,7 @@ _TAKERS: Mapping[type[Message], _Taker] = {
     m.ProposeChanges: lambda here, it, _: here.propose_changes(it),
     m.DiscardChanges: lambda here, it, _: here.discard_changes(it),
     m.WorkspaceExpired: lambda here, it, _: here.take_expired(it),
+    m.EntriesDiscarded: lambda here, it, _: here.take_discarded(it),
     m.ToolCallFinished: lambda here, it, agent: here.take_result(_ran(it), behaviour_of(agent)),
     m.ToolCallRefused: lambda here, it, agent: here.take_result(_never_ran(it), behaviour_of(agent)),
     m.AbandonCall: _abandon,

@@ -45,7 +45,7 @@ json_build_array(
     CASE WHEN c.staged > 0 THEN (
         SELECT json_agg(json_build_array(
             s.call_id, s.workspace_id, s.position, s.digest, s.decide, s.commit_id, k.turn_id, k.tool, k.message_id,
-            t.author, t.cause
+            t.author, t.cause, s.keys
         ) ORDER BY s.workspace_id, s.position)
         FROM agent.staged_entries s JOIN agent.tool_calls k USING (call_id) JOIN agent.turns t USING (turn_id)
         WHERE s.conversation_id = c.conversation_id
@@ -306,12 +306,12 @@ FROM unnest(:facts_conversation_id::text[], :facts_call_id::text[], :facts_numbe
 JOIN held USING (conversation_id)
 
 -- name: write_staged
-INSERT INTO agent.staged_entries (call_id, conversation_id, workspace_id, position, digest, decide, commit_id)
-SELECT b.call_id, b.conversation_id, b.workspace_id, b.position, b.digest, b.decide, b.commit_id
+INSERT INTO agent.staged_entries (call_id, conversation_id, workspace_id, position, digest, decide, commit_id, keys)
+SELECT b.call_id, b.conversation_id, b.workspace_id, b.position, b.digest, b.decide, b.commit_id, b.keys
 FROM unnest(
     :staged_conversation_id::text[], :staged_call_id::text[], :staged_workspace_id::text[], :staged_position::int[],
-    :staged_digest::text[], :staged_decide::text[], :staged_commit_id::text[]
-) AS b (conversation_id, call_id, workspace_id, position, digest, decide, commit_id)
+    :staged_digest::text[], :staged_decide::text[], :staged_commit_id::text[], :staged_keys::jsonb[]
+) AS b (conversation_id, call_id, workspace_id, position, digest, decide, commit_id, keys)
 JOIN held USING (conversation_id)
 ON CONFLICT (call_id) DO UPDATE SET decide = excluded.decide, commit_id = excluded.commit_id
 

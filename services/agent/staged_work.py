@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from placet.agent import items, staging
 from placet.agent.asking import Asking
 from placet.agent.conversation_state import Call
 from placet.agent.rules import Result, storable
 from placet.agent.staging import StagedEntry
+from placet.agent.states import CallState
 from placet.contracts import messages as m
+from placet.contracts.errors import Transient
 from placet.contracts.messages.stage import Dropped
+from placet.domain.standing import standing_on
 
 
 class StagedWork(Asking):
@@ -53,6 +56,26 @@ class StagedWork(Asking):
         gone = [each for each in self.staged if each.workspace_id == expired.workspace_id]
         self._throw_away(gone, staging.EXPIRED, staging.EXPIRED_TEXT, reason=staging.EXPIRED)
 
+    def take_discarded(self, discarded: m.EntriesDiscarded) -> None:
+        """Forget what fell; a commit that people are asked about with it is withdrawn, and its others wait again."""
+        self._await_staged(discarded.call_ids)
+        gone = [each for each in self.staged if each.call_id in set(discarded.call_ids)]
+        commits = list(dict.fromkeys(each.commit_id for each in gone if each.commit_id))
+        self._withdraw(commits, "cancelled", staging.ASKED_ANEW)
+        for each in self.staged:
+            if each.commit_id in commits:
+                each.commit_id = None
+                self.changed_staged[each.call_id] = each
+        self._tell_dropped("discarded", [each.call_id for each in gone])
+        self._let_fall(gone)
+
+    def _await_staged(self, call_ids: Iterable[str]) -> None:
+        """Raise Transient where the word that one of these calls was staged is still on its way."""
+        for call_id in call_ids:
+            call = self.calls.get(call_id)
+            if call is not None and call.state is not CallState.ANSWERED:
+                raise Transient(f"it is not known yet that call {call_id} was staged")
+
     def _throw_away(
         self, entries: Sequence[StagedEntry], withdrawn: str, told: str, *, by: str = "", reason: str = ""
     ) -> None:
@@ -64,9 +87,34 @@ class StagedWork(Asking):
             self._discard(waiting, by=by, reason=reason)
             self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": told})
 
-    def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
-        """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
-        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+    def _turn_down(self, entries: Sequence[StagedEntry], *, by: str, reason: str) -> None:
+        """Discard what a commit asked about, and what was staged since on that; all else waits on."""
+        workspaces = {each.workspace_id for each in entries}
+        waiting = [each for each in self.staged if each.workspace_id in workspaces]
+        fallen = standing_on(waiting, {each.call_id for each in entries})
+        self._tell_dropped("discarded", [each.call_id for each in fallen])
+        self._discard(entries, by=by, reason=reason, named=[each.call_id for each in (*entries, *fallen)])
+        self._let_fall(fallen)
+
+    def _let_fall(self, entries: Sequence[StagedEntry]) -> None:
+        """Forget entries that stood on what never came; the model reads of them before what is told next."""
+        number = self.log_seq
+        for each in entries:
+            end = Result("cancelled", error=f"{staging.DISCARDED} {staging.FELL}")
+            self._append("tool_call", items.staged_end(each.names, end, "discarded"))
+        self._end_staged(entries)
+        if entries:
+            text = storable(staging.fell_text(entries))
+            self.new_facts.append({"call_id": entries[0].call_id, "number": number, "text": text})
+
+    def _discard(
+        self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "", named: Sequence[str] = ()
+    ) -> None:
+        """Tell executors that nobody wants entries any more, and frontends that their calls never run.
+
+        Nothing else of their workspaces is wanted either, unless it is said which entries are `named`.
+        """
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "entries": list(named)}
         self._tell_dropped("discarded", [each.call_id for each in entries])
         for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
             self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
@@ -87,6 +135,9 @@ class StagedWork(Asking):
         entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
         found = staging.outcomes(result, entries.values())
         if found is not None:
+            told = {each.call_id for each in found}
+            self._await_staged(told)
+            entries |= {each.call_id: each for each in self.staged if each.call_id in told}
             for outcome in found:
                 if (entry := entries.get(outcome.call_id)) is not None:
                     end = staging.outcome_result(outcome)
@@ -96,7 +147,8 @@ class StagedWork(Asking):
                 self._tell_dropped(kind, [each for each in dropped if each in entries or self.attempt is not None])
             self._end_staged(entries.values())
         elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
-            self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)
+            said = {"by": result.decided_by, "reason": result.reason or result.error}
+            (self._discard if self.ended else self._turn_down)(list(entries.values()), **said)
         else:
             for each in entries.values():
                 each.commit_id = None

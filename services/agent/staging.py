@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -34,12 +34,17 @@ FIRST_DECIDED = (
     "decided"
 )
 DISCARDED = "Nothing of it happened: what was staged was thrown away."
+FELL = "It stood on a change that people did not let through."
+#: Why people are asked no more about a commit that had such an entry.
+ASKED_ANEW = "Not run: some of it stood on a change that people did not let through. The rest is proposed again."
 EXPIRED = "Nobody decided in time."
 #: What the model is told of it with the next message.
 EXPIRED_TEXT = (
     "From the system, not from the user: what you had staged was thrown away, because nobody decided in time. "
     "Nothing of it happened."
 )
+#: Keys that the model is told of what fell, at most.
+FELL_KEYS_MAX = 10
 #: What becomes of undecided entries when their commit ended without having run.
 Fate = Literal["kept", "discarded"]
 
@@ -72,6 +77,8 @@ class StagedEntry:
     #: Of the turn that staged it.
     author: dict[str, str]
     cause: dict[str, str]
+    #: What it changes; of a call that waits itself none.
+    keys: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> dict[str, str]:
@@ -175,6 +182,13 @@ def outcomes(result: Result, entries: Iterable[StagedEntry]) -> list[EntryOutcom
         return [EntryOutcome(call_id=each.call_id, tool=each.tool, **doubt) for each in entries]
 
 
+def named_in(data: Any) -> list[str]:
+    """Return the calls that a result names where it is that of a commit."""
+    entries = data.get("entries") if isinstance(data, Mapping) else None
+    named = [each.get("call_id") for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
+    return [each for each in named if isinstance(each, str)]
+
+
 def dropped(found: Iterable[EntryOutcome]) -> dict[Dropped, list[str]]:
     """Return the entries that never took effect, by what became of them."""
     calls: dict[Dropped, list[str]] = {}
@@ -217,6 +231,17 @@ def discarded_text(by: str, reason: str) -> str:
     """Return what the model is told with the next message of what a person threw away."""
     said = f" They said: {json.dumps(reason, ensure_ascii=False)}." if reason else ""
     return f"From the system, not from the user: {by} threw away what you had staged. Nothing of it happened.{said}"
+
+
+def fell_text(entries: Iterable[StagedEntry]) -> str:
+    """Return what the model is told with the next message of what stood on changes that never came."""
+    keys = list(dict.fromkeys(key for each in entries for key in each.keys))
+    named = ", ".join(json.dumps(key, ensure_ascii=False) for key in keys[:FELL_KEYS_MAX])
+    more = f" and {len(keys) - FELL_KEYS_MAX} more" if len(keys) > FELL_KEYS_MAX else ""
+    return (
+        f"From the system, not from the user: what you had staged later on {named}{more} was thrown away too, because "
+        "it stood on a change that people did not let through. Nothing of it happened."
+    )
 
 
 def staged_data(data: Any) -> Any:

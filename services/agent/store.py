@@ -242,7 +242,7 @@ def _alone(chosen: Query) -> Query:
 
 
 #: Columns that are JSON.
-_JSON = frozenset({"author", "cause", "raw", "result", "final_answer", "data", "detail", "attempt", "cards"})
+_JSON = frozenset({"author", "cause", "raw", "result", "final_answer", "data", "detail", "attempt", "cards", "keys"})
 
 
 def _json(value: Any) -> str | None:
@@ -299,7 +299,7 @@ def _attempt_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
 
 
 def _staged_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
-    names = ("call_id", "workspace_id", "position", "digest", "decide", "commit_id")
+    names = ("call_id", "workspace_id", "position", "digest", "decide", "commit_id", "keys")
     for entry in conversation.changed_staged.values():
         yield {name: getattr(entry, name) for name in names}
 

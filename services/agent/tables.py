@@ -88,6 +88,7 @@ class StagedEntryRow(SQLModel, table=True):
     digest: str
     decide: str
     commit_id: str | None = Field(default=None, description="The commit that people are asked about now.")
+    keys: list[str] = Field(sa_type=pg.JSONB, description="What it changes, `pack:key`; of a call none.")
 
 
 class LogRow(SQLModel, table=True):

@@ -6,10 +6,10 @@ Consumes: ToolCallPermitted, StagedCallPermitted, ResolveCall and AbandonCall, o
 and MergeWorkspace, whatever the pool.
 Emits: ToolCallProgressed while a call runs, ToolCallFinished when it ran or may have run or was staged, ToolCallRefused
 when it never will, StagedCallPermitted for the staged call whose turn it is, WorkspaceMerged for the work of an attempt
-at a job that has won, WorkspaceExpired where nobody decided in time, CallResolved when people say how a call of
-unknown outcome ended.
+at a job that has won, WorkspaceExpired where nobody decided in time, EntriesDiscarded for what stood on what
+nobody wanted, CallResolved when people say how a call of unknown outcome ended.
 Promises: nothing begins without a good permit, a permit begins one call, what was signed is what runs, and a call
 whose end nobody saw is `unknown` unless its tool is safe to repeat; the changes of a workspace are made all or none.
-Read: states, rules, plans, handlers (a permit arrives), worker (the tool runs), staging, merging, committing, sweeper
-(a worker died), store, tables.
+Read: states, rules, plans, handlers (a permit arrives), worker (the tool runs), staging, merging, committing,
+discarding, sweeper (a worker died), store, tables.
 """

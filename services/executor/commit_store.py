@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from placet.contracts.messages import ToolCall
 from placet.contracts.permit import Permit
-from placet.executor.plans import Decision, Entry, Step
+from placet.executor.plans import LEFT_TEXT, Decision, Entry, Step
 from placet.executor.rules import Admission, Outcome, stopped
 from placet.executor.states import MACHINE, WORKSPACE_MACHINE, Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt, Holder, Sweep, attempt_of, record
@@ -41,7 +41,9 @@ async def begin_commit(work: Work, attempt: Attempt, workspace: str, decision: D
     state = WORKSPACE_MACHINE.next_state(WorkspaceState.OPEN, WorkspaceEvent.DECIDED)
     await work.run(QUERIES.begin_commit, workspace_id=workspace, commit_call_id=commit, state=state.value)
     states = {entry.call_id: "kept" for entry in decision.kept}
-    await mark(work, workspace, commit, states | {entry.call_id: "left_out" for entry in decision.left_out})
+    out = [entry.call_id for entry in (*decision.left_out, *decision.fallen)]
+    errors = {entry.call_id: LEFT_TEXT for entry in decision.fallen}
+    await mark(work, workspace, commit, states | dict.fromkeys(out, "left_out"), errors)
     tenant = attempt.call.tenant
     record_workspace(work, tenant, workspace, WorkspaceEvent.DECIDED, (WorkspaceState.OPEN, state), "", commit)
 

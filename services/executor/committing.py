@@ -21,13 +21,12 @@ from typing import Any
 
 import structlog
 
-from placet.contracts.messages import DiscardWorkspace, StagedCallPermitted
-from placet.contracts.transitions import ExpectedRace
+from placet.contracts.messages import StagedCallPermitted
 from placet.executor import commit_store, plans, rules, scopes, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Entry, Net
 from placet.executor.rules import Outcome
-from placet.executor.states import WORKSPACE_MACHINE, Event, State, WorkspaceEvent, WorkspaceState
+from placet.executor.states import Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt
 from placet.executor.tables import Journal
 from placet.runtime.work import Cause, UnitOfWork, Work
@@ -206,6 +205,8 @@ class Committing:
             call_id: plans.CONFLICT_TEXT if state == "conflicted" else f"{plans.NOT_APPLIED}{problem or others}."
             for call_id, state in states.items()
         }
+        for each in plans.fallen(await commit_store.entries_of(work, workspace), states.keys()):
+            states[each.call_id], errors[each.call_id] = "refused", plans.FELL_TEXT
         await commit_store.mark(work, workspace, commit, states, errors)
         await self._end(work, locked, commit, before=State.RUNNING)
 
@@ -332,19 +333,6 @@ class Committing:
             assert locked is not None  # noqa: S101 - an entry is in one
             await commit_store.refuse_rest(work, workspace, locked["commit_call_id"], plans.STOPPED_TEXT)
         await self.move_on(work, workspace, call.tenant)
-
-    async def discard(self, message: DiscardWorkspace, work: Work) -> None:
-        """Throw away what waits; what a commit has taken goes on."""
-        workspace = await workspace_store.lock(work, message.workspace_id, message.tenant)
-        if workspace is None or workspace["conversation_id"] != message.conversation_id:
-            return
-        try:
-            WORKSPACE_MACHINE.next_state(WorkspaceState(workspace["state"]), WorkspaceEvent.DISCARDED)
-        except ExpectedRace:
-            return
-        await workspace_store.end_workspace(
-            work, workspace, WorkspaceEvent.DISCARDED, by=message.by, reason=message.reason
-        )
 
 
 async def _count(tool: str, kind: str) -> None:

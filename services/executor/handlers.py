@@ -13,7 +13,6 @@ from placet.contracts.errors import Refused, SecurityAlert
 from placet.contracts.messages import (
     COMMIT_TOOL,
     AbandonCall,
-    DiscardWorkspace,
     ResolveCall,
     StagedCallPermitted,
     ToolCallPermitted,
@@ -25,7 +24,6 @@ from placet.contracts.transitions import ExpectedRace
 from placet.domain.approvers import name_of
 from placet.domain.directory import Directory
 from placet.executor import commit_store, rules, store
-from placet.executor.committing import Committing
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
 from placet.executor.states import MACHINE, Event, State
@@ -152,11 +150,6 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
     )
     if begun is not None:
         work.act(partial(worker.start, begun))
-
-
-async def discard_workspace(message: DiscardWorkspace, work: Work, *, committing: Committing) -> None:
-    """Throw away what waits in a workspace."""
-    await committing.discard(message, work)
 
 
 async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:

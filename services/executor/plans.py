@@ -6,7 +6,7 @@ what people saw is what runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from placet.contracts.canonical import tree_digest
 from placet.contracts.messages import CommitArguments, CommitResult, EntryOutcome, ToolCall
 from placet.contracts.messages.stage import CommitState, EntryKind, EntryOutcomeKind, OnFailure
+from placet.domain.standing import standing_on
 
 #: Data of all staged calls that one commit's answer carries, in bytes of JSON.
 ANSWER_BYTES_MAX: Final = 192 * 1024
@@ -25,6 +26,8 @@ STAGED_CALL_NOTE: Final = (
 )
 NOT_APPLIED: Final = "Nothing of the workspace was applied: "
 STOPPED_TEXT: Final = "It was not run, because what came before it did not succeed."
+LEFT_TEXT: Final = "It stood on a change that people left out."
+FELL_TEXT: Final = "It stood on a change that was not applied."
 CONFLICT_TEXT: Final = "Others have changed the same in the meantime. Look at it again, and make the change anew."
 
 
@@ -64,6 +67,8 @@ class Decision:
 
     kept: Sequence[Entry] = ()
     left_out: Sequence[Entry] = ()
+    #: What was staged since on what is left out.
+    fallen: Sequence[Entry] = ()
     #: Why nothing may be applied, half a sentence; empty where all is well.
     problem: str = ""
 
@@ -96,7 +101,12 @@ def decide(entries: Sequence[Entry], call: ToolCall) -> Decision:
     left_out = [entry for entry in others if entry.call_id in proposed]
     if torn := _torn(kept, others, left_out):
         return Decision(problem=f"some changes of {torn!r} were left out, and they stand and fall together")
-    return Decision(kept, left_out)
+    return Decision(kept, left_out, fallen(others, {entry.call_id for entry in left_out}))
+
+
+def fallen(entries: Iterable[Entry], gone: Collection[str]) -> list[Entry]:
+    """Return what waits and cannot stand without entries that are gone, in order."""
+    return standing_on((entry for entry in entries if entry.state == "waiting" or entry.call_id in gone), gone)
 
 
 def _proposed(call: ToolCall) -> set[str]:

@@ -30,7 +30,8 @@ from placet.domain.directory_file import DirectoryFile
 from placet.domain.house_tools import COMMIT_SPEC
 from placet.executor import store
 from placet.executor.committing import Committing
-from placet.executor.handlers import abandon_call, claim_calls, discard_workspace, release_call, resolve_call
+from placet.executor.discarding import discard_workspace
+from placet.executor.handlers import abandon_call, claim_calls, release_call, resolve_call
 from placet.executor.merging import merge_workspace
 from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure
 from placet.executor.parking import Parking
@@ -130,7 +131,7 @@ def assemble(
     SLOTS_BUSY.set_function(lambda: worker.slots.busy)
     every, keep = settings.executor_sweep_seconds, timedelta(days=settings.executor_workspace_keep_days)
     commands: dict[type[Message], Handler] = {
-        DiscardWorkspace: one_by_one(partial(discard_workspace, committing=worker.committing)),
+        DiscardWorkspace: one_by_one(discard_workspace),
         MergeWorkspace: one_by_one(
             partial(merge_workspace, bounds=worker.stager.bounds, packs=worker.committing.packs)
         ),

@@ -6,7 +6,7 @@ staged anew meanwhile, it plans again. So calls of one conversation may be stage
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from placet.executor.redaction import redact_text
 from placet.executor.rules import Outcome
 from placet.executor.states import Event
 from placet.executor.store import Attempt
-from placet.executor.workspace_store import Bounds, Full, Moved, Placed, Planned
+from placet.executor.workspace_store import Bounds, ConversationWorkspace, Full, Moved, Placed, Planned
 from placet.runtime.work import UnitOfWork
 from placet.tools import Change, Described, ToolContext, ToolError
 from placet.tools.registry import CRASHED, LoadedTool
@@ -72,7 +72,8 @@ class Stager:
         changes = await tool.plan(arguments, context)
         told = [await self._describe(tool, attempt, change) for change in changes]
         summary = "; ".join(each.summary for each in told)
-        return Planned("change", tool.staging.name, summary, tuple(zip(changes, told, strict=True)))
+        pack = tool.staging.name
+        return Planned("change", pack, summary, tuple(zip(changes, told, strict=True)), _seen(pack, context))
 
     async def _describe(self, tool: LoadedTool, attempt: Attempt, change: Change) -> Described:
         """Return a change as people may see it; comparing long texts keeps nothing else waiting."""
@@ -82,6 +83,13 @@ class Stager:
         return replace(
             found, summary=redact_text(attempt.call, found.summary), diff=redact_text(attempt.call, found.diff)
         )
+
+
+def _seen(pack: str, context: ToolContext) -> Collection[str]:
+    """Return the keys under which a pack's plan found something waiting."""
+    workspace = context.workspace
+    seen = workspace.seen if isinstance(workspace, ConversationWorkspace) else ()
+    return {key for name, key in seen if name == pack}
 
 
 def _told(placed: Placed) -> Outcome:

@@ -5,7 +5,7 @@ Whoever changes anything in a workspace locks its row first. Every change of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -44,6 +44,8 @@ class Planned:
     summary: str
     #: Of a staged call none.
     changes: Sequence[tuple[Change, Described]] = ()
+    #: Keys under which something waited then.
+    seen: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class ConversationWorkspace:
         self._base = base and {"tenant": tenant, **base.model_dump()}
         #: Which workspace each content that was found is in.
         self._found: dict[str, str] = {}
+        #: Pack and key of what was found waiting there when it was asked for last.
+        self.seen: set[tuple[str, str]] = set()
 
     async def find(self, pack: str, key: str) -> Waiting | None:
         """Return what waits under a key; None where no staged call has touched it."""
@@ -85,6 +89,7 @@ class ConversationWorkspace:
             return None
         async with self._database.single() as connection:
             rows = await connection.run(QUERIES.find, **self._place, pack=pack, key=key)
+            self.seen = self.seen - {(pack, key)} | {(pack, key) for _ in rows}
             if not rows and self._base:
                 rows = await connection.run(QUERIES.find_beneath, **self._base, pack=pack, key=key)
         return self._waiting(rows[0]) if rows else None
@@ -95,6 +100,8 @@ class ConversationWorkspace:
             return {}
         async with self._database.single() as connection:
             rows = list(await connection.run(QUERIES.under, **self._place, pack=pack, prefix=prefix))
+            gone = {each for each in self.seen if each[0] == pack and each[1].startswith(prefix)}
+            self.seen = self.seen - gone | {(pack, row["key"]) for row in rows}
             if self._base:
                 beneath = await connection.run(QUERIES.under_beneath, **self._base, pack=pack, prefix=prefix)
                 rows = [*beneath, *rows]
@@ -136,7 +143,7 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
     if problem := _no_room(workspace, attempt, planned, bounds):
         raise Full(problem)
     for change, _ in planned.changes:
-        await _check_base(work.connection, attempt, planned.pack, change)
+        await _check_base(work.connection, attempt, planned, change)
     added = 0
     for change, _ in planned.changes:
         added += await _keep_content(work.connection, workspace["workspace_id"], change)
@@ -255,11 +262,12 @@ def _no_room(workspace: Mapping[str, Any], attempt: Attempt, planned: Planned, b
     return ""
 
 
-async def _check_base(connection: Connection, attempt: Attempt, pack: str, change: Change) -> None:
-    """Raise Moved where something else waits under a key by now than its change was made from."""
+async def _check_base(connection: Connection, attempt: Attempt, planned: Planned, change: Change) -> None:
+    """Raise Moved where something else waits under a key by now than its change was made from, or nothing any more."""
     place = {"tenant": attempt.call.tenant, "conversation_id": attempt.call.conversation_id}
-    rows = await connection.run(QUERIES.find, **place, pack=pack, key=change.key)
-    if rows and rows[0]["after"] != (change.before and change.before.digest):
+    rows = await connection.run(QUERIES.find, **place, pack=planned.pack, key=change.key)
+    moved = rows[0]["after"] != (change.before and change.before.digest) if rows else change.key in planned.seen
+    if moved:
         raise Moved(change.key)
 
 
@@ -293,6 +301,12 @@ async def end_workspace(
     detail = {"reason": reason} if reason else {}
     record_workspace(work, workspace["tenant"], key, event, (before, state), by, workspace["commit_call_id"], detail)
     return True
+
+
+async def discard(work: Work, workspace: str, errors: Mapping[str, str]) -> None:
+    """Discard entries of a locked workspace that wait, by call with what is said of each."""
+    values = {"call_ids": list(errors), "errors": list(errors.values())}
+    await work.run(QUERIES.discard_named, workspace_id=workspace, **values)
 
 
 async def any_waiting(work: Work, workspace: str) -> bool:

@@ -199,6 +199,11 @@ SELECT EXISTS (
 -- name: forget_contents
 DELETE FROM executor.workspace_blobs WHERE workspace_id = :workspace_id
 
+-- name: discard_named
+UPDATE executor.workspace_entries AS e SET state = 'discarded', error = given.error, ended_at = clock_timestamp()
+FROM unnest(:call_ids::text[], :errors::text[]) AS given (call_id, error)
+WHERE e.call_id = given.call_id AND e.workspace_id = :workspace_id AND e.state = 'waiting'
+
 -- name: discard_entries
 UPDATE executor.workspace_entries SET state = 'discarded', ended_at = clock_timestamp()
 WHERE workspace_id = :workspace_id AND state = 'waiting'

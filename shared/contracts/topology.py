@@ -121,6 +121,7 @@ ROUTES: dict[type[Message], Route] = {
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
     m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
     m.WorkspaceExpired: Route("tool-results", lambda _: "workspace.expired"),
+    m.EntriesDiscarded: Route("tool-results", lambda _: "workspace.entries-discarded"),
     m.ToolCallProgressed: Route("conversations", lambda x: f"progress.{x.tenant}"),
     m.HandoverRequested: Route("conversations", lambda x: f"handover.{x.tenant}"),
     m.ConversationItems: Route("conversations", lambda x: f"items.{x.tenant}", mandatory=False, transient=True),

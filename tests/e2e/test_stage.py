@@ -95,6 +95,16 @@ SCRIPT = Script(
         ),
         Rule(user="no such room", answer=Answer(calls=(*_writes("monday"), _call("book_room", room="none")))),
         Rule(user="write more", answer=Answer(calls=_writes("more"))),
+        Rule(user="in capitals", after_results_of=("edit_file", "book_room"), answer=Answer(text="It is changed.")),
+        Rule(
+            user="in capitals",
+            answer=Answer(
+                calls=(
+                    _call("edit_file", path="monday.txt", old="monday", new="Monday"),
+                    _call("book_room", room="red"),
+                )
+            ),
+        ),
         Rule(
             user='"tool": "commit_changes", "result": "succeeded"', answer=Answer(text="All of it is done after all.")
         ),
@@ -566,6 +576,35 @@ async def test_what_is_staged_after_the_card_is_not_in_the_vote(footing: Footing
         assert (await footing.operator().decide(again, "approve")).status_code == 200
         await visitor.see_answer()
     assert "more.txt" in place.written()
+
+
+@pytest.mark.parametrize("decision", ["deny", "leave out"])
+async def test_what_is_staged_after_the_card_outlives_a_no(footing: Footing, place: Place, decision: str) -> None:
+    """Only an edit of a file that people did not let through goes with it; they are asked about all else."""
+    async with planned(footing) as (visitor, card):
+        await visitor.say("in capitals")
+        assert "It is changed." == await visitor.see_answer()
+        if decision == "deny":
+            assert (await footing.operator().decide(card, "deny", "not this week")).status_code == 200
+        else:
+            assert (await leave_out(footing, card, 0)).status_code == 200
+        again = (await visitor.see(lambda item: is_card(item) and item["data"]["approval_id"] != card["approval_id"]))[
+            "data"
+        ]
+        assert 1 == len(again["arguments"]["entries"])
+        assert (await footing.operator().decide(again, "approve")).status_code == 200
+        await visitor.see(lambda item: item["data"].get("outcome") == "succeeded" and "red" in outcomes(visitor))
+    denied = decision == "deny"
+    assert ([] if denied else ["tuesday.txt"], ["red"] if denied else ["blue", "red"]) == (
+        list(place.written()),
+        place.booked(visitor.conversation),
+    )
+    assert {
+        "monday.txt": "discarded" if denied else "left_out",
+        "tuesday.txt": "discarded" if denied else "committed",
+        "blue": "discarded" if denied else "succeeded",
+        "red": "succeeded",
+    } == outcomes(visitor)
 
 
 async def test_a_power_cut_in_the_middle_loses_nothing(footing: Footing, place: Place) -> None:

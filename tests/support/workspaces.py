@@ -14,6 +14,7 @@ import yaml
 from placet.contracts.canonical import canonical_text, tree_digest
 from placet.contracts.ids import workspace_id
 from placet.contracts.messages import (
+    DiscardWorkspace,
     MergeWorkspace,
     Message,
     Staged,
@@ -163,6 +164,12 @@ class Scene:
             told = (await self.house.merged.get()).message
         assert isinstance(told, WorkspaceMerged)
         return told
+
+    async def discard(self, *places: int) -> None:
+        """Let executors discard entries by their places from 0."""
+        ids = {"tenant": self.tenant, "conversation_id": self.conversation_id, "workspace_id": self.workspace_id}
+        named = [self.entries[place][0].call_id for place in places]
+        await self.command(DiscardWorkspace(**ids, entries=named))
 
     def state(self, number: int = 1) -> str:
         """Return the state of the conversation's n-th workspace."""

@@ -111,6 +111,20 @@ class DiscardWorkspace(Message):
     conversation_id: Identifier
     by: str = Field(default="", description="Person who said so; empty for the clock and for the agent itself.")
     reason: str = ""
+    entries: Annotated[list[Identifier], Field(max_length=ENTRIES_MAX)] = Field(
+        default_factory=list,
+        description="Those that nobody wants, and with them what stands on them; empty: all that wait.",
+    )
+
+
+class EntriesDiscarded(Message):
+    """Entries went with others that they stood on, and nobody had named them. Sent by the executor to the agent."""
+
+    type_name: ClassVar[str] = "placet.workspace.entries-discarded.v1"
+
+    workspace_id: Identifier
+    conversation_id: Identifier
+    call_ids: Annotated[list[Identifier], Field(min_length=1, max_length=ENTRIES_MAX)]
 
 
 class WorkspaceExpired(Message):

@@ -59,7 +59,8 @@ MAY_PUBLISH = {
         "conversations": r"^(progress\..+)$",
         "executions": r"^((default|payments))$",
         "jobs": r"^(workspace\.merged)$",
-        "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved|workspace\.expired)$",
+        "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved|workspace\.expired"
+        r"|workspace\.entries-discarded)$",
     },
     "jobs": {
         "conversations": r"^(job\..+)$",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from placet.agent.attempts import PROPOSES_NOTHING
 from placet.agent.provider_messages import provider_messages
 from placet.agent.rules import FINAL_ANSWER
@@ -16,9 +18,12 @@ from placet.contracts.messages import (
     CommitResult,
     DiscardChanges,
     DiscardWorkspace,
+    EntriesDiscarded,
     EntryOutcome,
+    Message,
     ProposeChanges,
     Staged,
+    StopTurn,
     ToolCallFinished,
     ToolCallProposed,
     WorkspaceBase,
@@ -33,13 +38,14 @@ PAY = ("pay", '{"amount": 299}')
 PLACE = {"tenant": "acme", "conversation_id": "conversation-1"}
 
 
-def staged(proposed: ToolCallProposed, position: int, decide: Any = "turn") -> ToolCallFinished:
-    """Return the executor's word that a call is in the workspace."""
+def staged(proposed: ToolCallProposed, position: int, decide: Any = "turn", *, key: str = "") -> ToolCallFinished:
+    """Return the executor's word that a call is in the workspace, or a change of `key`."""
     place = Staged(
         workspace_id="w1",
         position=position,
-        kind="call",
+        kind="change" if key else "call",
         digest=f"{position}" * 64,
+        keys=[key] if key else [],
         summary="Pay 299",
         decide=decide,
     )
@@ -52,6 +58,17 @@ def committed(proposed: ToolCallProposed, *outcomes: tuple[ToolCallProposed, Any
         EntryOutcome(call_id=each.call.call_id, tool=each.call.tool, outcome=outcome) for each, outcome in outcomes
     ]
     return finished(proposed, data=CommitResult(state="committed", entries=entries).model_dump(mode="json"))
+
+
+async def asked_about_the_first(agent: Agent) -> tuple[ToolCallProposed, ToolCallProposed, ToolCallProposed]:
+    """Let people be asked about one of two calls, while the other is under way; return both and the commit."""
+    await agent.post(a_posted_message())
+    first, second = await agent.came(ToolCallProposed, 2)
+    await agent.post(staged(first, 1, key="files:a"))
+    await agent.post(StopTurn(**PLACE, turn_id=first.call.turn_id, by="person:ada"))
+    await agent.post(ProposeChanges(**PLACE, by="person:ada"))
+    _, _, commit = await agent.came(ToolCallProposed, 3)
+    return first, second, commit
 
 
 async def stages_one(agent: Agent) -> ToolCallProposed:
@@ -161,6 +178,47 @@ async def test_a_person_throws_away_what_is_staged(agent_url: str) -> None:
     assert ("w1", "person:ada") == (discarded.workspace_id, discarded.by)
     told = [str(each["content"]) for each in model.asked[-1].messages if each["role"] == "user"]
     assert (True, "and now?") == ("threw away what you had staged" in told[-2], told[-1])
+
+
+async def test_what_stands_on_a_denied_change_goes_with_it_over_a_restart(agent_url: str) -> None:
+    """Another process knows what each entry changes: executors hear of both, and the model reads why."""
+    model = ScriptedModel([says("", PAY, PAY), says("I see."), says("Nothing waits.")])
+    async with an_agent(agent_url, model) as agent:
+        first, second, commit = await asked_about_the_first(agent)
+        await agent.post(staged(second, 2, key="files:a"))
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(refused(commit))
+        (discarded,) = await agent.came(DiscardWorkspace)
+        await agent.post(a_posted_message(text="and now?"))
+        await agent.ended(2)
+        ends = [each.data["call_id"] for each in agent.items("tool_call") if each.data.get("outcome") == "discarded"]
+        assert [] == agent.rows("SELECT call_id FROM agent.staged_entries")
+        assert [] == agent.dead
+    both = [first.call.call_id, second.call.call_id]
+    assert (both, both) == (discarded.entries, ends)
+    told = [str(each["content"]) for each in model.asked[-1].messages if each["role"] == "user"]
+    assert any('later on "files:a" was thrown away too' in each for each in told)
+
+
+@pytest.mark.parametrize("end", ["fell", "committed"])
+async def test_an_end_that_comes_before_the_word_that_it_was_staged_is_taken_later(agent_url: str, end: str) -> None:
+    """What an executor ended meanwhile is forgotten as soon as it is known, and people are never asked about it."""
+    model = ScriptedModel([says("", PAY, PAY), says("I see."), says("Nothing waits.")])
+    async with an_agent(agent_url, model) as agent:
+        first, second, commit = await asked_about_the_first(agent)
+        early: Message = EntriesDiscarded(**PLACE, workspace_id="w1", call_ids=[second.call.call_id])
+        if end == "committed":
+            early = committed(commit, (first, "left_out"), (second, "left_out"))
+        await agent.post(early, staged(second, 2, key="files:a"))
+        await agent.until(
+            lambda: any(
+                each.data["call_id"] == second.call.call_id and "outcome" in each.data
+                for each in agent.items("tool_call")
+            )
+        )
+        left = agent.rows("SELECT call_id FROM agent.staged_entries")
+        assert ([(first.call.call_id,)] if end == "fell" else []) == left
+        assert [] == agent.dead
 
 
 async def test_what_nobody_decided_in_time_is_forgotten(agent_url: str) -> None:

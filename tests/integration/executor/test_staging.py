@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from placet.contracts.messages import DiscardWorkspace, WorkspaceExpired
+from placet.contracts.messages import DiscardWorkspace, EntriesDiscarded, WorkspaceExpired
 from placet.contracts.messages.stage import StagePlan
+from placet.executor.plans import LEFT_TEXT
+from placet.executor.staging import Stager
 from placet.executor.workspace_store import ConversationWorkspace
 from tests.builders import an_event
 from tests.support.executor_house import Premises, open_house
@@ -144,6 +146,37 @@ async def test_what_came_after_the_card_waits_for_the_next_commit(scene: Scene) 
     assert (["committed"], "committed") == (outcomes(result), scene.state())
 
 
+async def test_what_stood_on_an_entry_that_is_left_out_goes_with_it(scene: Scene) -> None:
+    """A later edit of the file has no base any more: it is told with the commit, and what stands alone waits on."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    shown = scene.commit(1, edited=True)
+    for old, new in (("a", "c"), ("c", "d")):
+        await scene.stage("edit_file", path="a.txt", old=old, new=new)
+    await scene.stage("edit_file", path="b.txt", old="b", new="e")
+    _, result, error = await scene.committed(shown)
+    assert (["left_out", "committed", "left_out", "left_out"], "") == (outcomes(result), error)
+    assert ["", "", LEFT_TEXT, LEFT_TEXT] == [entry.error for entry in result.entries] if result else []
+    assert ({"b.txt": "b\n"}, "open") == (scene.files(), scene.state())
+    await scene.stage("create_file", path="a.txt", content="anew\n")
+    _, result, _ = await scene.committed(scene.commit(4, 5))
+    assert (["committed"] * 2, {"a.txt": "anew\n", "b.txt": "e\n"}) == (outcomes(result), scene.files())
+
+
+async def test_what_stood_on_a_conflict_is_not_asked_about(scene: Scene) -> None:
+    """Others changed the file that a commit changes: a later edit of it is told with the commit, and others wait on."""
+    (scene.root / "a.txt").write_text("one\n")
+    await scene.stage("edit_file", path="a.txt", old="one", new="two")
+    shown = scene.commit()
+    await scene.stage("edit_file", path="a.txt", old="two", new="three")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    (scene.root / "a.txt").write_text("four\n")
+    _, result, _ = await scene.committed(shown)
+    assert (["conflicted", "refused"], "open") == (outcomes(result), scene.state())
+    _, result, _ = await scene.committed(scene.commit(2))
+    assert (["committed"], {"a.txt": "four\n", "b.txt": "b\n"}) == (outcomes(result), scene.files())
+
+
 async def test_a_workspace_of_another_tenant_or_conversation_is_out_of_reach(scene: Scene) -> None:
     """Its id is no secret, and yet nobody else commits it, or learns more than that there is none."""
     await scene.stage("create_file", path="a.txt", content="a\n")
@@ -254,6 +287,65 @@ async def test_a_discarded_workspace_leaves_nothing(scene: Scene) -> None:
     assert "Nothing of the workspace was applied: it was discarded before." == error
     staged = await scene.stage("create_file", path="b.txt", content="b\n")
     assert (1, scene.state(2)) == (staged.position, "open")
+
+
+async def test_entries_that_are_named_are_discarded_and_what_stands_on_them(scene: Scene) -> None:
+    """Nobody could name what was staged meanwhile: the agent hears of it; all else waits on and can be committed."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    await scene.stage("edit_file", path="a.txt", old="a", new="c")
+    await scene.discard(0)
+    await scene.house.idle()
+    fell = scene.house.answers.get_nowait().message
+    place = {"tenant": "acme", "conversation_id": scene.conversation_id, "workspace_id": scene.workspace_id}
+    assert EntriesDiscarded(**place, call_ids=[scene.entries[2][0].call_id]) == fell
+    assert "open" == scene.state()
+    assert ["discarded", "waiting", "discarded"] == entry_states(scene)
+    assert ["b.txt"] == [each["path"] for each in (await scene.run("list_files")).data["files"]]
+    _, result, _ = await scene.committed(scene.commit(1))
+    assert (["committed"], {"b.txt": "b\n"}, "committed") == (outcomes(result), scene.files(), scene.state())
+
+
+async def test_the_last_named_entry_ends_the_workspace(scene: Scene) -> None:
+    """Where nothing else waits it is discarded; the same word again, or one of an entry that ran, changes nothing."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    await scene.committed(scene.commit(0))
+    await scene.discard(0)
+    assert (["committed", "waiting"], "open") == (entry_states(scene), scene.state())
+    await scene.discard(1)
+    await scene.discard(1)
+    assert (["committed", "discarded"], "discarded") == (entry_states(scene), scene.state())
+
+
+async def test_a_change_that_was_planned_on_what_went_meanwhile_is_planned_anew(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its base never came: it is made from what stands, or the model hears that there is nothing to change."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    planned = asyncio.Event()
+    gone = asyncio.Event()
+    describe = Stager._describe
+
+    async def pause(self: Stager, *given: Any) -> Any:
+        planned.set()
+        await gone.wait()
+        return await describe(self, *given)
+
+    monkeypatch.setattr(Stager, "_describe", pause)
+    editing = asyncio.create_task(scene.try_to_stage("edit_file", path="a.txt", old="a", new="c"))
+    await planned.wait()
+    await scene.discard(0)
+    gone.set()
+    answer = await editing
+    assert ("failed", "There is no file 'a.txt'.") == (answer.kind, answer.error)
+    assert ["discarded", "waiting"] == entry_states(scene)
+
+
+def entry_states(scene: Scene) -> list[str]:
+    """Return what became of each entry of the conversation, in order."""
+    return [row.state for row in scene.place.sql("SELECT state FROM executor.workspace_entries ORDER BY position")]
 
 
 async def test_a_workspace_whose_time_is_over_is_discarded(scene: Scene) -> None:

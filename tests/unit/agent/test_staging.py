@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from placet.agent import staging
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
 from placet.agent.rules import FINAL_ANSWER, NO_MODEL, RESTORED, Behaviour, Claim, Result, Settlement, offered
@@ -13,12 +14,14 @@ from placet.agent.staging import StagedEntry, due, with_propose
 from placet.agent.states import Event
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments, tree_digest
+from placet.contracts.errors import Transient
 from placet.contracts.messages import (
     CallsWithdrawn,
     CommitResult,
     ConversationEnded,
     DiscardChanges,
     DiscardWorkspace,
+    EntriesDiscarded,
     EntryOutcome,
     Message,
     ProposeChanges,
@@ -90,14 +93,15 @@ class Talk:
         """Return the commits that were proposed."""
         return [call for call in self.proposed() if call.tool == COMMIT_SPEC.name]
 
-    def stages(self, call: ToolCall, decide: Any = "turn", workspace: str = "w1") -> None:
-        """Let the executor stage a call in the next place."""
+    def stages(self, call: ToolCall, decide: Any = "turn", workspace: str = "w1", *, key: str = "") -> None:
+        """Let the executor stage a call in the next place, or a change of `key`."""
         self.positions += 1
         staged = Staged(
             workspace_id=workspace,
             position=self.positions,
-            kind="call",
+            kind="change" if key else "call",
             digest=f"{self.positions}" * 64,
+            keys=[key] if key else [],
             summary="Pay 299",
             decide=decide,
         )
@@ -116,6 +120,18 @@ class Talk:
         for call in calls:
             self.stages(call, decide)
         return calls
+
+    def asked_while_more_is_staged(self) -> tuple[ToolCall, list[ToolCall]]:
+        """Let people be asked about files:a and files:b; later changes of files:a, files:c and a call follow."""
+        calls = self.says(PAYMENT, PAYMENT, PAYMENT, PAYMENT, PAYMENT)
+        for call, key in zip(calls[:2], ("files:a", "files:b"), strict=True):
+            self.stages(call, key=key)
+        self.does("stop", StopTurn(**PLACE, turn_id=self.now.turn_id, by="person:ada"))
+        self.does("propose_changes", ProposeChanges(**PLACE, by="person:ada"))
+        (commit,) = self.commits()
+        for call, key in zip(calls[2:], ("files:a", "files:c", ""), strict=True):
+            self.stages(call, key=key)
+        return commit, calls
 
     def last(self, call: ToolCall) -> dict[str, Any]:
         """Return the newest item about a call."""
@@ -257,6 +273,65 @@ def test_policy_hears_what_never_took_effect() -> None:
     talk.ends(commit, "succeeded", data=data)
     expected = {"left_out": [calls[1], calls[6]], "conflicted": [calls[2]], "refused": [calls[3]]}
     assert {kind: [each.call_id for each in those] for kind, those in expected.items()} == dict(talk.dropped())
+
+
+@pytest.mark.parametrize("kind", ["denied", "expired", "cancelled", "failed"])
+def test_what_was_staged_since_outlives_a_commit_that_came_to_nothing(kind: str) -> None:
+    """Only a later change of the same goes with it, and the model hears of that; the rest is proposed."""
+    talk = Talk()
+    commit, calls = talk.asked_while_more_is_staged()
+    talk.ends(commit, kind, reason="Not that.")
+    (discarded,) = [each for each in talk.sent if isinstance(each, DiscardWorkspace)]
+    assert [each.call_id for each in calls[:3]] == discarded.entries
+    ends = [talk.last(call).get("outcome") for call in calls]
+    assert ["discarded", "discarded", "discarded", None, None] == ends
+    assert staging.FELL in talk.last(calls[2])["error"]
+    assert {each.call_id for each in calls[:3]} == {call_id for _, ids in talk.dropped() for call_id in ids}
+    (fact,) = talk.now.new_facts
+    assert (True, calls[2].call_id) == ('later on "files:a" was thrown away too' in fact["text"], fact["call_id"])
+    (again,) = talk.says(text="Then the rest.")
+    assert [each.call_id for each in calls[3:]] == parse_arguments(again.arguments)["entries"]
+
+
+def test_what_stood_on_an_entry_that_was_left_out_goes_with_it() -> None:
+    """The executor says so in the commit's result; nobody is asked about it, and the rest is proposed."""
+    talk = Talk()
+    commit, calls = talk.asked_while_more_is_staged()
+    result = a_result((calls[0], "left_out"), (calls[1], "committed"), (calls[2], "left_out"))
+    talk.ends(commit, "succeeded", data=result)
+    ends = [talk.last(call).get("outcome") for call in calls]
+    assert ["left_out", "committed", "left_out", None, None] == ends
+    assert [("left_out", [calls[0].call_id, calls[2].call_id])] == talk.dropped()
+    (again,) = talk.says(text="Then the rest.")
+    assert [each.call_id for each in calls[3:]] == parse_arguments(again.arguments)["entries"]
+
+
+def test_the_end_of_an_entry_waits_for_the_word_that_it_was_staged() -> None:
+    """Executors end what the agent has not heard of yet: it is taken again when that has come."""
+    talk = Talk()
+    first, second = talk.says(PAYMENT, PAYMENT)
+    talk.stages(first, key="files:a")
+    fell = EntriesDiscarded(**PLACE, workspace_id="w1", call_ids=[second.call_id])
+    with pytest.raises(Transient):
+        talk.does("take_discarded", fell)
+    talk.stages(second, key="files:a")
+    talk.does("take_discarded", fell)
+    assert ("discarded", [first.call_id]) == (talk.last(second)["outcome"], [each.call_id for each in talk.now.staged])
+    assert [("discarded", [second.call_id])] == talk.dropped()
+
+
+def test_a_question_about_what_fell_is_withdrawn_and_the_rest_is_proposed_again() -> None:
+    """People are asked about nothing that is gone, and nothing else is lost with it."""
+    talk = Talk()
+    calls = talk.staged_calls()
+    (commit,) = talk.says()
+    talk.does("take_discarded", EntriesDiscarded(**PLACE, workspace_id="w1", call_ids=[calls[0].call_id]))
+    (withdrawn,) = [each for each in talk.sent if isinstance(each, CallsWithdrawn)]
+    assert ([commit.call_id], "cancelled") == (withdrawn.call_ids, withdrawn.kind)
+    talk.ends(commit, withdrawn.kind, reason=withdrawn.reason)
+    (again,) = talk.says()
+    assert [calls[1].call_id] == parse_arguments(again.arguments)["entries"]
+    assert not any(isinstance(each, DiscardWorkspace) for each in talk.sent)
 
 
 @pytest.mark.parametrize("kind", ["superseded", "answered"])
