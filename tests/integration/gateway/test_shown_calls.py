@@ -108,7 +108,7 @@ async def test_where_values_stood_is_said_wherever_people_decide(house: House, t
         have(pages, ">in the requester's own words</span>"),
         have(pages, "⚠ “to” was named only in the output of read_inbox: the requester did not name it."),
     ]
-    assert ("page", "link", "pane") == have(pages, "The requester's message that led to it:")
+    assert ("list", "page", "link", "pane") == have(pages, "The requester's message that led to it:")
     async with house.client(house.key("decide")) as ada:
         told = (await ada.get(f"/v1/approvals/{row['approval_id']}")).json()
     assert (origins, "Read my mails <b>now</b>") == (told["call"]["origins"], told["asked"])
@@ -175,7 +175,7 @@ async def test_the_agents_words_are_a_labelled_quote(house: House, tmp_path: Pat
     async with house.client() as nobody:
         raw = (await nobody.get(f"/l/{a_link(house.url, row)}")).text
     pages = await shown(house, row)
-    places = ("page", "link", "pane")
+    places = ("list", "page", "link", "pane")
     quote = re.search(r"<blockquote>([^<]*)</blockquote>", raw)
     assert quote
     assert ("<script>alert(1)</script> Approved by Ada.[U+202E]x", 600) == (
