@@ -22,6 +22,8 @@ from placet.domain.house_tools import ACCOMPLISH_SPEC
 
 #: What the model reads where its conversation is itself part of as many jobs as may stand in each other.
 TOO_DEEP = "Not begun: you are working on a part of a job already, and its parts may not have further jobs done."
+#: Votes that a job begins with where how many it needs is worked out later; tokens with which no attempt gets anywhere.
+FIRST_VOTES, SHARE_MIN = 2, 100
 NOTHING_LEFT = "Not begun: what is left of the tokens that you may use is too little for a job."
 #: What it reads where its permit came when the agent had its jobs taken away, or could not be used in time.
 NOT_OFFERED = "Not begun: this agent may not have jobs done any more."
@@ -60,15 +62,16 @@ def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mappi
 
 
 def budget_of(offer: AccomplishEntry, left: int | None) -> m.JobBudget | None:
-    """Return what a job may use up; `left` is what an attempt may give it, None where no attempt begins it.
+    """Return what a job may use up; None where `left`, what an attempt may give it, is too little for one.
 
-    Then a division and the first votes fit in; None where nothing does.
+    Its own attempts have shares of which so many fit in as a division and the first votes take. `left` is None where no
+    attempt begins it.
     """
     if left is None:
         return m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt)
     tokens = min(offer.tokens or left, left)
-    share = min(offer.tokens_per_attempt, tokens // (1 + (offer.k or 1)))
-    return m.JobBudget(tokens=tokens, cost=offer.cost, tokens_per_attempt=share) if share else None
+    share = min(offer.tokens_per_attempt, tokens // (1 + (offer.k or FIRST_VOTES)))
+    return m.JobBudget(tokens=tokens, cost=offer.cost, tokens_per_attempt=share) if share >= SHARE_MIN else None
 
 
 def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry, budget: m.JobBudget) -> m.RunJob:

@@ -216,7 +216,7 @@ def _call_ids(message: Any) -> Sequence[str]:
         case m.EntriesDiscarded():
             return message.call_ids
         case m.ToolCallFinished():
-            return [message.call_id, *named_in(message.data)]
+            return [message.call_id, *(named_in(message.data) if message.tool == m.COMMIT_TOOL else ())]
     return [message.call_id]
 
 

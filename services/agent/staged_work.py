@@ -148,7 +148,10 @@ class StagedWork(Asking):
             self._end_staged(entries.values())
         elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
             said = {"by": result.decided_by, "reason": result.reason or result.error}
-            (self._discard if self.ended else self._turn_down)(list(entries.values()), **said)
+            if self.ended:
+                self._discard(list(entries.values()), **said)
+            else:
+                self._turn_down(list(entries.values()), **said)
         else:
             for each in entries.values():
                 each.commit_id = None

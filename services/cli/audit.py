@@ -77,6 +77,7 @@ def verify(
             "rows": c.rows,
             "erased": c.erased,
             "purged_up_to_block": c.begins,
+            "gone_of_unknown_age": c.ageless,
         }
         for tenant, c in checks.items()
     }

@@ -52,12 +52,13 @@ class Committing:
         *,
         worker: str,
         attempts_max: int,
-        patience: int = scopes.PATIENCE,
+        patience: int,
         reached: Callable[[str], None] = _pass,
     ) -> None:
         """`reached` hears of each step; tests break off there.
 
-        `patience` is how often a commit looks whether one that is half made has ended.
+        `patience` is how often a commit looks whether one that is half made has ended: until the lease of that one has
+        run out, and somebody has gone on with it.
         """
         self._patience = patience
         self._units = units
@@ -235,7 +236,10 @@ class Committing:
         entries = await commit_store.committed_entries(work, workspace, commit)
         made = [each for each in entries if each.state == "kept" and each.kind == "change"]
         states = {each.call_id: "failed" if each.call_id in doubts else "committed" for each in made}
-        await commit_store.mark(work, workspace, commit, states, doubts)
+        errors = dict(doubts)
+        for each in plans.fallen(await commit_store.entries_of(work, workspace), doubts.keys()) if doubts else ():
+            states[each.call_id], errors[each.call_id] = "refused", plans.FELL_TEXT
+        await commit_store.mark(work, workspace, commit, states, errors)
         if doubts:
             await commit_store.refuse_rest(work, workspace, commit, plans.STOPPED_TEXT)
         elif await commit_store.next_call(work, workspace, commit) is not None:

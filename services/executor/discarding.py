@@ -17,7 +17,7 @@ async def discard_workspace(message: DiscardWorkspace, work: Work) -> None:
     workspace = await workspace_store.lock(work, message.workspace_id, message.tenant)
     if workspace is None or workspace["conversation_id"] != message.conversation_id:
         return
-    if message.entries and not await _nothing_left(message, work, workspace):
+    if message.entries and not await _discard_named(message, work, workspace):
         return
     try:
         WORKSPACE_MACHINE.next_state(WorkspaceState(workspace["state"]), WorkspaceEvent.DISCARDED)
@@ -26,8 +26,8 @@ async def discard_workspace(message: DiscardWorkspace, work: Work) -> None:
     await workspace_store.end_workspace(work, workspace, WorkspaceEvent.DISCARDED, by=message.by, reason=message.reason)
 
 
-async def _nothing_left(message: DiscardWorkspace, work: Work, workspace: Mapping[str, Any]) -> bool:
-    """Discard the entries that are named and what stands on them; tell whether no other waits.
+async def _discard_named(message: DiscardWorkspace, work: Work, workspace: Mapping[str, Any]) -> bool:
+    """Discard the entries that are named and what stands on them; return whether nothing else waits.
 
     What was staged while the message was under way nobody could name: the agent hears that it went too.
     """

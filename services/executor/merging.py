@@ -8,7 +8,6 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from placet.contracts.messages import MergedEntry, MergeWorkspace, WorkspaceMerged
@@ -21,9 +20,7 @@ from placet.tools import Staging
 KEYS_MAX = 10
 
 
-async def merge_workspace(
-    message: MergeWorkspace, work: Work, *, bounds: Bounds, packs: Mapping[str, Staging] = MappingProxyType({})
-) -> None:
+async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds, packs: Mapping[str, Staging]) -> None:
     """Move an attempt's entries, once however often it is asked, and tell jobs what became of it."""
     place = {"tenant": message.tenant, "conversation_id": message.conversation_id}
     found = await work.run(QUERIES.newest, **place)

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from placet.executor import commit_store
 from placet.runtime.database import Database
 
-#: How long a commit waits for one that is half made: its lease must run out, and somebody go on with it.
-WAIT_SECONDS, PATIENCE = 1.0, 120
+#: How often a commit looks whether one that is half made has ended, in seconds.
+WAIT_SECONDS = 1.0
 
 
 @asynccontextmanager
@@ -23,7 +23,7 @@ async def held(
     scopes: Sequence[str],
     workspace: str | None,
     *,
-    patience: int = PATIENCE,
+    patience: int,
     reached: Callable[[str], None],
 ) -> AsyncIterator[Sequence[str] | None]:
     """Keep other commits away from these scopes; always in the same order, so that none waits in a ring.

@@ -55,6 +55,8 @@ COMMANDS = "workspaces.commands"
 EXPIRE_SECONDS, PURGE_SECONDS = 30.0, 3_600.0
 #: Pause between two looks for parked calls while there are none, in seconds.
 UNPARK_SECONDS = 1.0
+#: What a commit waits for one that is half made, beyond the time in which that one's worker is known to be lost.
+PATIENCE_SECONDS = 60
 
 
 def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
@@ -74,7 +76,8 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
         age_max=timedelta(days=settings.executor_workspace_days_max),
     )
     packs, attempts_max = staging_packs(tools.values()), settings.executor_attempts_max
-    committing = Committing(units, packs, worker=settings.executor_worker, attempts_max=attempts_max)
+    patience = int(2 * settings.executor_lease_seconds + PATIENCE_SECONDS)
+    committing = Committing(units, packs, worker=settings.executor_worker, attempts_max=attempts_max, patience=patience)
     worker = Worker(
         holder=Holder(settings.executor_worker, settings.executor_lease_seconds),
         verifier=load_verifier(settings.keys),

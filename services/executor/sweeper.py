@@ -94,13 +94,18 @@ class Sweeper:
                 return 0
         try:
             async with self._gate.enter(), self._worker.units.begin() as work:
-                call_id = await commit_store.lost_commit(work.connection, self._sweep)
-                if call_id is None:
-                    return 0
-                attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
-                await self._begin_again(work, attempt)
+                return await self._recover(work)
         except NoSlot:
+            # All slots may wait for this very commit: it goes on beside them.
+            async with self._worker.units.begin() as work:
+                return await self._recover(work)
+
+    async def _recover(self, work: Work) -> int:
+        call_id = await commit_store.lost_commit(work.connection, self._sweep)
+        if call_id is None:
             return 0
+        attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
+        await self._begin_again(work, attempt)
         return 1
 
     async def expire_workspaces(self) -> int:

@@ -29,7 +29,7 @@ def answer_of(job: Job, now: datetime, unsettled: int = 0) -> m.ToolCallFinished
         | ({"changes": job.changes} if job.changes else {})
         | {
             "tokens": job.tokens + unsettled * job.spec.budget.tokens_per_attempt,
-            "cost": None if job.unpriced else job.cost + unsettled * job.cost_most,
+            "cost": None if job.unpriced or (unsettled and not job.cost_most) else job.cost + unsettled * job.cost_most,
         },
         error="" if done else f"The job was not done. {job.reason}",
         attempt=1,

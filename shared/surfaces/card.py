@@ -29,6 +29,8 @@ QUOTE_MAX = 600
 #: Tricks that one card tells, and characters of a word in them.
 TRICKS_MAX = 5
 _WORD_MAX = 60
+#: Why a call whose arguments have one is decided by itself, for people.
+LOOK_TWICE = "something in its arguments is to be looked at twice"
 _ROLES = {"requester": "whoever asked", "operators": "operators"}
 
 

@@ -121,7 +121,7 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     reserved = not RESERVED.isdisjoint(scopes)
     code = new_code() if reserved and not own and owner is not None and (owner.emails or owner.slack) else ""
     async with deps.runtime.units.begin() as work:
-        if not own and not await may_make(work.connection, caller.tenant, body.person):
+        if reserved and not own and not await may_make(work.connection, caller.tenant, body.person, RESERVED):
             title = "Too many keys wait for this person to take them over."
             detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
             raise Refused(title, status=409, kind="too-many-keys", detail=detail)

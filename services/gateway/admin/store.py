@@ -78,7 +78,8 @@ def _page(listed: Listed, names: tuple[str, ...], state: str | None, *, after: b
     where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
     order = f"ORDER BY {listed.at} DESC, {listed.id} DESC LIMIT {ROWS_MAX}"
     rows = f"SELECT {listed.columns} FROM read.{listed.view} {where} {order}"  # noqa: S608 - ours
-    return query(listed.view, f"SELECT * FROM ({rows}) AS newest LIMIT :most")  # noqa: S608 - ours
+    sorted_again = f"ORDER BY {listed.at} DESC, {listed.id} DESC LIMIT :most"
+    return query(listed.view, f"SELECT * FROM ({rows}) AS newest {sorted_again}")  # noqa: S608 - ours
 
 
 async def list_page(
@@ -87,7 +88,7 @@ async def list_page(
     """Return rows of a tenant, newest first, from after a cursor on; a filter that is None asks for nothing."""
     given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     given |= {"tenant": tenant} if listed.of_tenant else {}
-    state = listed.states.get(given.pop("state")) if listed.states and "state" in given else None
+    state = listed.states[given.pop("state")] if listed.states and "state" in given else None
     statement = _page(listed, tuple(given), state, after=after is not None)
     given |= {"after_at": after.at, "after_id": after.id} if after else {}
     return [dict(row) for row in await connection.run(statement, **given, most=limit)]

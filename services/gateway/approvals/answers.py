@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalRule
-from placet.domain.risk import why_alone
+from placet.domain.risk import acts, why_alone
 from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.conversations.live import Topic
@@ -20,6 +20,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approvals
+from placet.surfaces.card import LOOK_TWICE, tricks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,11 @@ class Answer:
 
 def refuse_risky(approval: Row) -> None:
     """Raise Refused (409) for a call that nobody approves in passing."""
-    if why := why_alone(ApprovalRule.model_validate(approval["approval_rule"]), approval["category"] or ""):
+    category = approval["category"] or ""
+    why = why_alone(ApprovalRule.model_validate(approval["approval_rule"]), category)
+    if not why and tricks(approval["arguments"], approval["origins"] if acts(category) else None):
+        why = LOOK_TWICE
+    if why:
         detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
         raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
 

@@ -210,10 +210,12 @@ class Authenticator:
     async def _key_with(self, secret: Secret) -> ApiKey | None:
         key = await self._working_key(secret.key_id)
         if key is not None and not same_hash(key.secret_hash, secret.secret_hash):
-            # It may have another secret since: another replica gave it to its owner.
+            # It may have another secret since: another replica gave it to its owner. Until then nobody else forgets it.
+            key = await self._batcher.submit(secret.key_id)
+            if key is None or key.revoked_at is not None or not same_hash(key.secret_hash, secret.secret_hash):
+                return None
             self.forget(secret.key_id)
-            key = await self._working_key(secret.key_id)
-        return key if key and same_hash(key.secret_hash, secret.secret_hash) else None
+        return key
 
     async def _token(self, token_hash: str) -> Caller:
         ends, caller = self._tokens.get(token_hash, (0.0, None))

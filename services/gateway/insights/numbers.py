@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -154,10 +154,7 @@ def histogram(values: Iterable[float]) -> tuple[int, ...]:
 def by_person(held: Iterable[Held], votes: Sequence[Vote]) -> list[PersonNumbers]:
     """Return what each person decided, whoever decided most first. `votes` are in the order of time."""
     cards = {each.approval_id: each for each in held}
-    people: dict[str, list[Vote]] = defaultdict(list)
-    for vote in votes:
-        if vote.approval_id in cards:
-            people[vote.person].append(vote)
+    people = _by_voter(cards, votes)
     found = [_person(person, theirs, cards) for person, theirs in people.items()]
     return sorted(found, key=lambda each: (-each.decisions, each.person))
 
@@ -165,11 +162,16 @@ def by_person(held: Iterable[Held], votes: Sequence[Vote]) -> list[PersonNumbers
 def unread(held: Iterable[Held], votes: Iterable[Vote]) -> set[str]:
     """Return the ids of what was approved sooner than a fast reader reads it, by anybody. `votes` are in order."""
     cards = {each.approval_id: each for each in held}
+    return {vote.approval_id for theirs in _by_voter(cards, votes).values() for vote in _unread(theirs, cards)}
+
+
+def _by_voter(cards: Mapping[str, Held], votes: Iterable[Vote]) -> dict[str, list[Vote]]:
+    """Return the votes on these cards by who gave them, in their order."""
     people: dict[str, list[Vote]] = defaultdict(list)
     for vote in votes:
         if vote.approval_id in cards:
             people[vote.person].append(vote)
-    return {vote.approval_id for theirs in people.values() for vote in _unread(theirs, cards)}
+    return people
 
 
 def _unread(votes: Sequence[Vote], cards: dict[str, Held]) -> list[Vote]:

@@ -11,7 +11,7 @@ SELECT * FROM (
     ORDER BY created_at DESC, job_id DESC
     LIMIT 201
 ) AS newest
-LIMIT :most
+ORDER BY created_at DESC, job_id DESC LIMIT :most
 
 -- name: find_job
 SELECT job_id, agent, author, state, spec::text AS spec, spec ->> 'task' AS task, tasks, decided, active, running,

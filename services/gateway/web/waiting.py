@@ -22,7 +22,7 @@ from placet.gateway.store.read import Row, list_untold
 from placet.gateway.web.shown import Shown, shown_calls
 from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
-from placet.surfaces.card import tail_of
+from placet.surfaces.card import LOOK_TWICE, tail_of
 from placet.surfaces.duty import DutyNow
 from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.texts import text
@@ -64,7 +64,7 @@ class Waiting:
         if is_commit(self.approval.tool):
             return "it is a plan of several entries"
         if self.shown.tricks:
-            return "something in its arguments is to be looked at twice"
+            return LOOK_TWICE
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
 

@@ -10,7 +10,7 @@ import os
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -281,9 +281,14 @@ def _clashes(keys: Sequence[str]) -> list[str]:
     return [key for key in keys if key in found]
 
 
+def _others(changes: Sequence[DecidedChange], keys: Collection[str]) -> list[DecidedChange]:
+    named = set(keys)
+    return [change for change in changes if change.key not in named]
+
+
 def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
     found = _clashes([change.key for change in changes])
-    for change in (each for each in changes if each.key not in set(found)):
+    for change in _others(changes, found):
         parts = parts_of(change.key)
         try:
             stands = tree.digest(parts)

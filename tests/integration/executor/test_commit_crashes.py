@@ -150,6 +150,21 @@ async def test_another_commit_waits_for_one_that_is_half_made(files: Premises) -
     assert AFTER == scene.files()
 
 
+async def test_a_half_made_commit_is_gone_on_with_where_every_slot_waits_for_it(files: Premises) -> None:
+    """The only slot is taken by a commit that waits: the one that is half made goes on beside it."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    async with open_house(files, executor_worker="next", executor_slots=1, executor_patience_seconds=0.05) as house:
+        other, scene.house, waits = Scene(house, "other"), house, asyncio.Event()
+        await other.stage("create_file", path="theirs.txt", content="theirs\n")
+        worker_of(house).committing._reached = lambda step: waits.set() if step == "half made" else None
+        await house.deliver(files.permitted(other.commit(), mode="commit", issuer="approval"))
+        await waits.wait()
+        assert 1 == await house.sweep("recover-commits")
+        answers = [told(await scene.finished()), told(await scene.finished())]
+    assert ["succeeded", "succeeded"] == [kind for kind, _, _ in answers]
+    assert AFTER | {"theirs.txt": "theirs\n"} == scene.files()
+
+
 async def test_a_commit_that_waits_in_vain_says_so(files: Premises) -> None:
     """Nobody goes on with the one that is half made: what waits for it ends, and nothing of it is made."""
     scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())

@@ -257,6 +257,26 @@ async def test_several_are_chosen_and_decided_together(house: House, page: Page)
     await expect(page.locator(".outcomes .badge")).to_have_text(["approved", "approved"])
 
 
+async def test_what_is_decided_together_is_what_was_pressed(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """While it can be undone the page goes on: what it is by then is neither sent nor chosen."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 1}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        furnish(house)
+        page = await signed_in(house, browser)
+        await visit(house, page, "/inbox")
+        await page.get_by_role("button", name="Select these 2").click()
+        await page.get_by_role("button", name="Approve selected").click()
+        await expect(page.locator(".side ~ .taken").get_by_role("status")).to_have_text("2 approved.")
+        await page.evaluate(
+            "for (const box of document.querySelectorAll('input[form=batch]'))"
+            " Object.assign(box, { checked: true, value: box.value.replace(/[0-9a-f]{64}/, 'f'.repeat(64)) })"
+        )
+        await expect(page.get_by_role("heading", level=1)).to_have_text("2 of 2 decided")
+        assert 2 == len(house.approvers.claims)
+
+
 async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, page: Page) -> None:
     """A number stays a number, a choice offers what the schema has, and a mistake keeps what was typed."""
     from placet.domain.catalog import load_catalog  # noqa: PLC0415  # its digest is what the row must carry

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from bench.lists import LISTS, fill
+from placet.gateway import jobs, operators
+from placet.gateway.store.paging import ROWS_MAX
 from placet.runtime.database import Database
 from placet.runtime.queries import query
 
@@ -14,6 +19,13 @@ SEEN_MAX = 1_000
 _SEEN = query(
     "seen", "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint AS rows FROM pg_stat_xact_user_tables"
 )
+
+
+@pytest.mark.parametrize("package", [jobs, operators])
+def test_statements_say_the_most_rows_that_a_page_asks_for(package: ModuleType) -> None:
+    """A file of SQL cannot name the constant."""
+    text = Path(str(package.__file__)).with_name("queries.sql").read_text()
+    assert f"LIMIT {ROWS_MAX}\n" in text
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from placet.contracts.canonical import ARGUMENTS_BYTES_MAX
+from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert
 
 
-def a_waiting(house: House) -> dict[str, Any]:
+def a_waiting(house: House, **arguments: Any) -> dict[str, Any]:
     """Put an approval that waits into the read view and return its row."""
-    row = an_approval_row()
+    row = an_approval_row(a_call(arguments=arguments)) if arguments else an_approval_row()
     insert(house.url, "approvals", **row)
     return row
 
@@ -92,6 +93,17 @@ async def test_an_approval_that_a_batch_has_twice_is_decided_by_the_first(house:
         (each["status"], each["problem"] and each["problem"]["type"]) for each in told
     ]
     assert ["deny"] == [claims.verb for claims in house.approvers.claims]
+
+
+async def test_what_is_to_be_looked_at_twice_is_in_no_batch(house: House) -> None:
+    """A trick in the arguments takes a request of its own, whoever sends the batch."""
+    plain, odd = a_waiting(house), a_waiting(house, to="a\u202eb")
+    items = [{"id": row["approval_id"], "decision": "approve", "digest": row["digest"]} for row in (plain, odd)]
+    async with house.client(house.key("decide")) as client:
+        told = (await client.post("/v1/approvals/decisions", json={"items": items})).json()["items"]
+    assert [(200, None), (409, "urn:placet:problem:approve-alone")] == [
+        (each["status"], each["problem"] and each["problem"]["type"]) for each in told
+    ]
 
 
 async def test_a_batch_answers_each_decision_in_its_order(house: House) -> None:

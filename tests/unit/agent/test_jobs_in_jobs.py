@@ -113,7 +113,7 @@ def test_a_job_that_does_not_say_what_it_used_counts_whole(*, stopped: bool) -> 
     [
         (AccomplishEntry(tokens=400_000), None, (400_000, 20_000)),
         (AccomplishEntry(tokens=400_000), 100_000, (100_000, 20_000)),
-        (AccomplishEntry(tokens=50_000), 100_000, (50_000, 20_000)),
+        (AccomplishEntry(tokens=50_000), 100_000, (50_000, 16_666)),
         (AccomplishEntry(k=3), 20_000, (20_000, 5_000)),
         (AccomplishEntry(), 1, None),
     ],

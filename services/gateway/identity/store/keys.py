@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -78,14 +78,15 @@ async def add_key(
     return key
 
 
-async def may_make(connection: Connection, tenant: str, person: str) -> bool:
-    """Tell whether one more key may wait for this person to take it over; makers are let through one after another."""
+async def may_make(connection: Connection, tenant: str, person: str, scopes: Collection[str]) -> bool:
+    """Tell whether one more key with any of these scopes may wait for this person; makers come one after another."""
     await connection.execute(
-        sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"{tenant}:{person}", 0)))
+        sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"keys of {tenant}:{person}", 0)))
     )
     c = _KEYS.c
     here = (c.tenant == tenant, c.person == person, c.taken_over_at.is_(None), c.revoked_at.is_(None))
-    waiting = (await connection.execute(sa.select(sa.func.count()).where(*here))).scalar_one()
+    such = sa.select(sa.func.count()).where(*here, c.scopes.overlap(sorted(scopes)))
+    waiting = (await connection.execute(such)).scalar_one()
     return bool(waiting < WAITING_MAX)
 
 

@@ -6,10 +6,16 @@ export function plans(root) {
   root.addEventListener("toggle", (event) => event.target.matches?.("details[data-diff]") && show(event.target), true);
   // Those of a small plan are open from the beginning, and come once somebody can see them.
   const seen = new IntersectionObserver((entries) => {
-    for (const each of entries) if (each.isIntersecting) show(each.target);
+    for (const each of entries) {
+      if (!each.isIntersecting) continue;
+      seen.unobserve(each.target);
+      show(each.target);
+    }
   });
   const watch = () => {
-    for (const each of root.querySelectorAll("details[data-diff][open]")) seen.observe(each);
+    for (const each of root.querySelectorAll("details[data-diff][open]")) {
+      if (!each.querySelector(".diff-place").dataset.state) seen.observe(each);
+    }
   };
   watch();
   new MutationObserver(watch).observe(root.body, { childList: true, subtree: true });

@@ -132,7 +132,7 @@ export function decideInPlace(root) {
 
   function decideTogether(event) {
     const form = event.target;
-    if (!seconds || batch?.sent || form.dataset.sent) return;
+    if (!seconds) return;
     event.preventDefault();
     if (batch) return;
     const fields = new FormData(form, event.submitter);
@@ -151,13 +151,20 @@ export function decideInPlace(root) {
     });
     batch.timer = setTimeout(() => {
       batch.sent = true;
-      form.dataset.sent = "1";
-      form.requestSubmit(event.submitter);
+      submitAs(form, fields);
     }, seconds * 1000);
     form.setAttribute("inert", "");
     for (const box of boxes) box.inert = true;
     form.before(batch.line);
     batch.line.querySelector(".undo").focus();
+  }
+
+  // What was pressed, not what the page has become since: each with the digest that was read.
+  function submitAs(form, fields) {
+    const sent = make("form", { method: form.method, action: form.getAttribute("action"), hidden: "" });
+    for (const [name, value] of fields) sent.append(make("input", { type: "hidden", name, value }));
+    root.body.append(sent);
+    sent.submit();
   }
 
   // Each is sent as it stands; returns what is on its way.
