@@ -37,13 +37,15 @@ export function keyboard(root) {
     sessionStorage.setItem(PLACE, item.id);
   }
 
+  let shown = false;
   function show() {
     if (current() || !items().length || root.querySelector("[data-whole]")) return;
     const before = root.getElementById(sessionStorage.getItem(PLACE) ?? "");
     if (!beside.matches) return;
     choose(before ?? items()[0]);
     // After a reload the list is where it was left.
-    if (before && !root.activeElement?.closest(".item")) before.scrollIntoView({ block: "nearest" });
+    if (before && !shown) before.scrollIntoView({ block: "nearest" });
+    shown = true;
   }
 
   // What was current before a press: the press itself moves the focus, and that makes its card the current one.
