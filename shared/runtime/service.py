@@ -272,6 +272,9 @@ async def _forever(duty: Duty) -> None:
             done = await duty.run_once()
             pause = 0.0 if done else duty.every_seconds
         except Exception as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                # Cancelled, it failed on its way out: that must not keep it, or the stop waits for ever.
+                raise asyncio.CancelledError from error
             if is_outage(error):
                 log.warning("duty.waiting", duty=duty.name, error=type(error).__name__)
             else:

@@ -337,7 +337,7 @@ async def test_a_decision_on_the_list_stays_where_it_was_made(house: House, page
     tenth, eleventh = (page.locator(f"#item-{rows[at]['approval_id']}") for at in (20, 19))
     await tenth.get_by_role("link", name="Ship order 20?").click()
     # The screen moves where the next card is not on it.
-    await eleventh.scroll_into_view_if_needed()
+    await eleventh.evaluate("each => each.scrollIntoView({ block: 'center' })")
     scrolled = "document.querySelector('.side').scrollTop"
     before, address = await page.evaluate(scrolled), page.url
     await tenth.get_by_role("button", name="Approve", exact=True).click()

@@ -1,0 +1,33 @@
+"""Duties of a service: what they do again and again, and that they end when the service does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from placet.runtime.service import Duty, _forever
+
+
+class Failing:
+    """Waits for ever, and fails on its way out, as a connection does that is hung up in the middle."""
+
+    def __init__(self) -> None:
+        self.waits = asyncio.Event()
+
+    async def run_once(self) -> int:
+        """Wait."""
+        self.waits.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("hung up")
+        return 0
+
+
+async def test_a_duty_that_fails_while_it_is_cancelled_ends_all_the_same() -> None:
+    """Else the service would wait for it for ever when it stops."""
+    failing = Failing()
+    task = asyncio.ensure_future(_forever(Duty("failing", 0.0, failing.run_once)))
+    await failing.waits.wait()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=10)
+    assert (True, True) == (task in done, task.cancelled())
