@@ -14,7 +14,7 @@ the plan stands in the workspace, and whoever ends a call sends the permit of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -206,9 +206,8 @@ class Committing:
             call_id: plans.CONFLICT_TEXT if state == "conflicted" else f"{plans.NOT_APPLIED}{problem or others}."
             for call_id, state in states.items()
         }
-        for each in plans.fallen(await commit_store.entries_of(work, workspace), states.keys()):
-            states[each.call_id], errors[each.call_id] = "refused", plans.FELL_TEXT
-        await commit_store.mark(work, workspace, commit, states, errors)
+        fell = await _fallen(work, workspace, states.keys())
+        await commit_store.mark(work, workspace, commit, states | dict.fromkeys(fell, "refused"), errors | fell)
         await self._end(work, locked, commit, before=State.RUNNING)
 
     async def _apply(
@@ -236,10 +235,9 @@ class Committing:
         entries = await commit_store.committed_entries(work, workspace, commit)
         made = [each for each in entries if each.state == "kept" and each.kind == "change"]
         states = {each.call_id: "failed" if each.call_id in doubts else "committed" for each in made}
-        errors = dict(doubts)
-        for each in plans.fallen(await commit_store.entries_of(work, workspace), doubts.keys()) if doubts else ():
-            states[each.call_id], errors[each.call_id] = "refused", plans.FELL_TEXT
-        await commit_store.mark(work, workspace, commit, states, errors)
+        fell = await _fallen(work, workspace, doubts.keys())
+        told = {**doubts, **fell}
+        await commit_store.mark(work, workspace, commit, states | dict.fromkeys(fell, "refused"), told)
         if doubts:
             await commit_store.refuse_rest(work, workspace, commit, plans.STOPPED_TEXT)
         elif await commit_store.next_call(work, workspace, commit) is not None:
@@ -356,6 +354,14 @@ def _problem(workspace: Mapping[str, Any] | None, conversation: str) -> str:
             return "another commit of it is under way"
         case ended:
             return f"it was {ended.value.replace('_', ' ')} before"
+
+
+async def _fallen(work: Work, workspace: str, gone: Collection[str]) -> dict[str, str]:
+    """Return what waits and cannot stand without entries that are gone, each with what its call is told."""
+    if not gone:
+        return {}
+    entries = await commit_store.entries_of(work, workspace)
+    return {each.call_id: plans.FELL_TEXT for each in plans.fallen(entries, gone)}
 
 
 def _not_applied(entry: Entry, conflicts: Sequence[str]) -> str:
