@@ -88,8 +88,15 @@ class Duty:
 
     name: str
     every_seconds: float
-    #: Does one round and returns how much it did; after more than 0 the next round follows at once.
+    #: Does one round and returns how much it did.
     run_once: Callable[[], Awaitable[int]]
+    #: What a full round does; the next one follows at once. What did less has left nothing behind, and pauses: else a
+    #: trickle would keep it going without end, a row at a time.
+    full: int = 1
+
+    def pause_after(self, done: int) -> float:
+        """Return how many seconds the next round waits after one that did so much."""
+        return 0.0 if done >= self.full else self.every_seconds
 
 
 @dataclass(frozen=True)
@@ -269,8 +276,7 @@ async def _forever(duty: Duty) -> None:
     pause = duty.every_seconds
     while True:
         try:
-            done = await duty.run_once()
-            pause = 0.0 if done else duty.every_seconds
+            pause = duty.pause_after(await duty.run_once())
         except Exception as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 # Cancelled, it failed on its way out: that must not keep it, or the stop waits for ever.
