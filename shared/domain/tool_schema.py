@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -22,14 +23,18 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from placet.contracts.canonical import canonical_text
 from placet.domain.patterns import matches, pattern_problem
 
 #: Most errors reported for one call's arguments.
 ERRORS_MAX = 20
 #: Longest text of one error, in characters.
 DETAIL_MAX = 300
+#: Subschemas that one check goes through, 20 µs each at most. Without a bound, references and parts that stand in one
+#: another double it with each level.
+STEPS_MAX = 50_000
 
-_FORMATS = FormatChecker(["date", "ipv4", "ipv6", "regex", "uuid"])
+_FORMATS = FormatChecker(["date", "ipv4", "ipv6", "uuid"])
 #: Of schemas themselves; without `regex`, for RE2 reads patterns, and Python takes seconds for some of few characters.
 _SCHEMA_FORMATS = FormatChecker(set(Draft202012Validator.FORMAT_CHECKER.checkers) - {"regex"})
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -70,15 +75,41 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: A
             yield from validator.descend(value, wanted, path=name)
 
 
-#: The draft's validator, but for its patterns.
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    if wanted and validator.is_type(instance, "array") and len(set(map(canonical_text, instance))) < len(instance):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+class _TooCostlyError(Exception):
+    """A check has gone through STEPS_MAX subschemas."""
+
+
+#: Steps that the check that runs here has left.
+_steps_left: ContextVar[list[int]] = ContextVar("steps_left")
+
+
+def _entering(validator: Any, **changes: Any) -> Any:
+    """Return a validator for a subschema: always ours, also where it names a dialect, whose own has other patterns."""
+    left = _steps_left.get()
+    left[0] -= 1
+    if left[0] < 0:
+        raise _TooCostlyError
+    kept = {"schema": validator.schema, "format_checker": _FORMATS, "_resolver": validator._resolver}  # noqa: SLF001 - as attrs would
+    return _Validator(**kept | changes)
+
+
+#: The draft's validator, but for what takes Python's own longer than its input does.
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
     },
 )
+_Validator.evolve = _entering
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +120,11 @@ class ArgumentError:
     pointer: str
     #: What is wrong, one line for the model; at most DETAIL_MAX characters.
     detail: str
+
+
+@_FORMATS.checks("regex")
+def _is_regex(value: object) -> bool:
+    return not isinstance(value, str) or pattern_problem(value) is None
 
 
 @_FORMATS.checks("email")
@@ -150,10 +186,15 @@ def argument_errors(
     validator: Draft202012Validator, arguments: dict[str, Any], redact: list[str]
 ) -> list[ArgumentError]:
     """Return at most ERRORS_MAX errors, sorted by pointer; values below `redact` are never quoted."""
+    began = _steps_left.set([STEPS_MAX])
     try:
         found = list(islice(validator.iter_errors(arguments), ERRORS_MAX))
     except RecursionError:
         return [ArgumentError("", "nested too deeply")]
+    except _TooCostlyError:
+        return [ArgumentError("", "too costly to check: write less, or give the tool a plainer schema")]
+    finally:
+        _steps_left.reset(began)
     errors = []
     for error in found:
         where = pointer(error.absolute_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -186,6 +187,62 @@ def test_a_pattern_never_takes_for_ever() -> None:
     named = {"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
     unexpected = f"Additional properties are not allowed ('{endless}' was unexpected)"
     assert [("", unexpected[:DETAIL_MAX])] == errors(named, {endless: 1})
+
+
+def test_a_dialect_brings_no_other_patterns() -> None:
+    """A part of a schema that names the dialect of all is checked like the rest of it."""
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    schema = an_object(a={"$schema": dialect, "pattern": "^(a+)+$"})
+    assert ([], ["/a"]) == (schema_problems(schema), [at for at, _ in errors(schema, {"a": "a" * 5_000 + "!"})])
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Return definitions of which each asks the next one twice."""
+    return {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(levels)} | {f"d{levels}": {}}
+
+
+def standing_in_one_another(levels: int) -> dict[str, Any]:
+    """Return a schema of which each level looks at what is below it twice."""
+    below = standing_in_one_another(levels - 1) if levels else {}
+    return {"allOf": [below], "unevaluatedProperties": False}
+
+
+def a_chain(levels: int) -> dict[str, Any]:
+    """Return arguments so deep."""
+    return {"a": a_chain(levels - 1)} if levels else {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": doubling(20)}, {"a": 1}),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#"}}, "patternProperties": {"a": {"$ref": "#"}}},
+            a_chain(20),
+        ),
+        (an_object(a=standing_in_one_another(18)), {"a": {}}),
+    ],
+)
+def test_a_check_that_would_double_with_each_level_ends(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """References to references, values that two parts look at, parts in parts: no check is dearer than its bound."""
+    said = "too costly to check: write less, or give the tool a plainer schema"
+    assert ([], [("", said)]) == (schema_problems(schema), errors(schema, arguments))
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [([1, True, "1"], []), ([1, 1.0], ["/a"]), ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], ["/a"]), ([], [])],
+)
+def test_values_are_unique_as_json_has_them(values: list[Any], wrong: list[str]) -> None:
+    """Numbers by their value, objects whatever the order of their names."""
+    assert wrong == [at for at, _ in errors(an_object(a={"uniqueItems": True}), {"a": values})]
+
+
+def test_many_objects_are_compared_in_the_time_that_they_take_to_read() -> None:
+    """Each with each of them would take seconds."""
+    begun = time.process_time()
+    found = errors(an_object(a={"uniqueItems": True}), {"a": [{"a": at} for at in range(6_000)]})
+    assert ([], True) == (found, time.process_time() - begun < 1)
 
 
 @pytest.mark.parametrize(
