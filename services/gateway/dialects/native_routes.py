@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from collections.abc import Coroutine
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from placet.contracts.visitors import visitor_id
@@ -216,6 +218,7 @@ async def follow(
 
 @router.get("/{conversation_id}/feed", response_model=FeedOut, responses=described(400, 401, 403, 404, 429, 503))
 async def poll(
+    request: Request,
     deps: DepsOf,
     caller: CallerOf,
     conversation_id: ConversationId,
@@ -231,10 +234,28 @@ async def poll(
     if wait:
         deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
     start = await start_of(deps, caller, conversation_id, None, str(after))
-    found = await deps.log.wait_for_items(caller, conversation_id, start, limit, wait)
+    waiting = deps.log.wait_for_items(caller, conversation_id, start, limit, wait)
+    found = await (_while_connected(request, waiting) if wait else waiting)
     # Rights may have ended meanwhile.
     if wait and not await deps.authenticator.still(caller):
         raise NoCaller("The credentials are not valid any more.")
     # The log's own JSON: what is in it is not checked again.
     items = [item.as_json() for item in found]
     return JSONResponse({"items": items, "last_event_id": found[-1].id if found else start})
+
+
+async def _while_connected(request: Request, waiting: Coroutine[Any, Any, list[Item]]) -> list[Item]:
+    """Return what is waited for; nothing as soon as the client has gone, so that its place is free for the next."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = asyncio.create_task(waiting), asyncio.create_task(gone())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].result() if tasks[0].done() else []
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -115,6 +115,20 @@ async def test_polls_at_any_replica_miss_and_repeat_nothing(gateway_database_url
     assert list(range(1, total + 1)) == seen
 
 
+async def test_a_client_that_has_gone_leaves_its_place(gateway_database_url: str, tmp_path: Path) -> None:
+    """At once, and not when what it waited for would have been over: the next one would be one too many."""
+    async with open_house(gateway_database_url, tmp_path, gateway_key_streams=1) as house:
+        await house.deliver(a_posted_message(conversation_id="acme_c"))
+        async with house.client(house.key("chat")) as client, asyncio.timeout(20):
+            waiting = asyncio.create_task(poll(client, "c", after=1, wait=50))
+            await somebody_waits(house)
+            waiting.cancel()
+            while house.gateways[0].hub.streams:  # noqa: ASYNC110 - a hub tells nobody who goes
+                await asyncio.sleep(0)
+            page = await poll(client, "c", after=1, wait=0.05)
+    assert {"items": [], "last_event_id": 1} == page
+
+
 async def test_a_wait_ends_where_the_instance_stops(gateway_database_url: str, tmp_path: Path) -> None:
     """Nobody holds a gateway up: the answer is empty, and the client asks another one."""
     async with open_house(gateway_database_url, tmp_path) as house:
