@@ -177,7 +177,7 @@ def create(
             if made["code_sent"]
             else "by signing in, or with another key"
         )
-        err.print(f"It decides, operates and administers once {person} has taken it over: {sent}.")
+        err.print(f"It is good once {person} has taken it over: {sent}.")
 
 
 @keys.app.command("take-over")

@@ -1,8 +1,8 @@
 """API keys over HTTP: create, list, take over, revoke. Within one tenant, and but for taking over for administrators.
 
-Whoever makes a key for somebody else has seen it. So it decides, operates and administers only once its owner has
-shown in another way that they have it: signed in, or with a code that only they were sent. It has another secret then,
-which only its owner sees: what its maker has seen is good no more.
+Whoever makes a key for somebody else has seen it. So one that decides, operates or administers is good for nothing
+before its owner has shown in another way that they have it: signed in, or with a code that only they were sent. It has
+another secret then, which only its owner sees: what its maker has seen is good no more.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class KeyOut(BaseModel):
     revoked_at: datetime | None = None
     taken_over_at: datetime | None = Field(
         default=None,
-        description="Null: its owner has yet to take it over; until then it does not decide, operate or administer.",
+        description="Null: its owner has yet to take it over; one that decides, operates or administers is good then.",
     )
 
 
@@ -75,7 +75,7 @@ class NewKeyOut(BaseModel):
     person: str
     scopes: list[str]
     taken_over: bool = Field(
-        description="False: its owner must take it over before it decides, operates or administers."
+        description="False: one that decides, operates or administers is good once its owner has taken it over."
     )
     code_sent: bool = Field(
         default=False,

@@ -36,7 +36,7 @@ COOKIE, HOST_COOKIE = "placet_session", "__Host-placet_session"
 #: A decision by a revoked key counts for nothing even within it: approval looks the key up when it decides.
 REMEMBER_SECONDS = 1.0
 REMEMBERED_MAX = 10_000
-#: What a key that somebody else made does not do before its owner has taken it over.
+#: A key for one of these that somebody else made is good for nothing before its owner has taken it over.
 RESERVED = frozenset({Scope.DECIDE, Scope.OPERATE, Scope.ADMIN})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -87,9 +87,8 @@ class Caller:
             wanted = " or ".join(scopes)
             has = ", ".join(sorted(self.scopes)) or "none"
             detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
-            if not self.own_key and RESERVED & set(scopes):
-                able = "it decides, operates and administers once its owner has taken it over."
-                detail = f"Somebody else made this key: {able}"
+            if not self.own_key and not self.scopes:
+                detail = "Somebody else made this key: it is good once its owner has taken it over."
             title = f"This needs the scope {wanted}."
             raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
 
@@ -302,7 +301,9 @@ def same_site(origin: str, host: str, public_url: str) -> bool:
 
 def _caller_with(key: ApiKey, proof: Proof) -> Caller:
     own = key.taken_over_at is not None
-    scopes = frozenset(key.scopes) if own else frozenset(key.scopes) - RESERVED
+    scopes = frozenset(key.scopes)
+    if not own and not RESERVED.isdisjoint(scopes):
+        scopes = frozenset()
     person = person_id(key.person)
     return Caller(
         key.tenant,

@@ -88,6 +88,17 @@ async def test_such_a_key_answers_nobody_in_its_owners_name(house: House) -> Non
     )
 
 
+async def test_such_a_key_says_nothing_in_its_owners_name(house: House) -> None:
+    """One that decides, and chats too, is a person's; one that only chats may be a program's, which takes nothing over."""
+    made = [await make(house, "grace", *scopes) for scopes in (("chat", "decide"), ("chat",))]
+    answers = []
+    for each in made:
+        async with house.client(each["key"]) as maker:
+            answers.append(await maker.post("/v1/conversations", json={}))
+    assert [403, 201] == [answer.status_code for answer in answers]
+    assert "Somebody else made this key: it is good once its owner has taken it over." == answers[0].json()["detail"]
+
+
 async def test_so_many_keys_wait_for_one_person(house: House) -> None:
     """One more is refused, however many are asked for at once, until one is taken over or revoked."""
     async with house.client(house.key("admin")) as admin, house.client(house.key("chat", person="ben")) as ben:
@@ -194,9 +205,8 @@ async def test_another_key_of_ones_own_takes_over_what_was_made(house: House) ->
 
 async def owner_takes_over(house: House, made: dict[str, Any], how: str) -> str:
     """Take a key of grace's over in one of the three ways; return what it is from then on."""
-    code = await the_code(house)
     if how == "code":
-        answer = await take_over(house, made["key"], code)
+        answer = await take_over(house, made["key"], await the_code(house))
     else:
         async with house.client(house.key("chat", person="grace") if how == "key" else "") as grace:
             if how == "sign-in":
@@ -253,9 +263,8 @@ async def test_every_replica_knows_the_new_secret(gateway_database_url: str, tmp
         gateway_database_url, tmp_path, gateways=2, directory=lambda: PEOPLE, gateway_heartbeat_seconds=0.05
     ) as house:
         await house.deliver(a_posted_message(conversation_id="acme_c"))
-        made = await make(house, "grace", "chat", "decide")
+        made = await make(house, "grace", "chat")
         async with house.client(made["key"], gateway=1) as maker:
-            await a_conversation(maker)
             heard = asyncio.Event()
 
             def enough(_: object) -> bool:
@@ -264,9 +273,9 @@ async def test_every_replica_knows_the_new_secret(gateway_database_url: str, tmp
 
             stream = asyncio.create_task(listen(maker, "/v1/conversations/c/events", enough))
             await heard.wait()
-            key = await owner_takes_over(house, made, "code")
+            key = await owner_takes_over(house, made, "key")
             async with house.client(key, gateway=1) as grace:
-                answer = await grace.get("/v1/approvals")
+                answer = await grace.get("/v1/conversations/c/feed")
             told = [event["type"] for event in await asyncio.wait_for(stream, 20)]
     assert (200, ["message"]) == (answer.status_code, told)
 
