@@ -108,6 +108,20 @@ def test_a_signer_sees_only_its_own_private_key() -> None:
     assert {name: [] for name in RUNS} | signers | verifiers == mounted
 
 
+def test_a_container_is_told_its_own_passwords_alone() -> None:
+    """A library that reads the environment of its process finds nobody else's."""
+    passwords = {name: set(re.findall(r"PASSWORD_(\w+)", str(CONTAINERS[name]["environment"]))) for name in RUNS}
+    assert {name: {service.upper()} for name, service in RUNS.items()} == passwords
+
+
+def test_who_runs_tools_has_no_way_out() -> None:
+    """Into the world go who answers people, asks models, and tells people; a pool of its own, where its tools must."""
+    ways = {name: set(CONTAINERS[name]["networks"]) - {"inside"} for name in RUNS}
+    assert {"internal": True} == COMPOSE["networks"]["inside"]
+    talking = {name: {"outside"} for name in ("gateway", "agent", "notifier")}
+    assert {name: set() for name in RUNS} | talking | {"executor-payments": {"payments"}} == ways
+
+
 def test_nothing_is_published_beyond_this_machine() -> None:
     """Ports of the host are bound to its loopback address only."""
     ports = [port for each in CONTAINERS.values() for port in each.get("ports", [])]
