@@ -100,20 +100,24 @@ async def find(connection: Connection, listed: Listed, tenant: str, row_id: str)
     return rows[0] if rows else None
 
 
+# Of a staged call its end, once there is one.
+_CALL = (
+    "c.call_id, c.tool, c.state, c.conversation_id, c.proposed_at, c.answered_at, CASE c.result_kind WHEN 'staged' THEN"
+    " coalesce((SELECT e.state FROM read.workspace_entries AS e WHERE e.call_id = c.call_id AND e.tenant = c.tenant"
+    " AND e.state NOT IN ('waiting', 'kept')), 'staged') ELSE c.result_kind END AS result_kind"
+)
 # A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.
 _NEWEST_CALLS = query(
     "newest_calls",
-    "SELECT h.id::text AS place, c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at,"  # noqa: S608 - ours
-    " c.answered_at FROM ("
+    f"SELECT h.id::text AS place, {_CALL} FROM ("  # noqa: S608 - ours
     "SELECT id, call_id FROM read.history WHERE service = 'agent' AND tenant = :tenant AND machine = 'tool_call'"
     " AND event = 'proposed' AND (:after::bigint IS NULL OR id < :after::bigint) ORDER BY id DESC"
     f" LIMIT {ROWS_MAX}) AS h JOIN read.tool_calls AS c USING (call_id) ORDER BY h.id DESC LIMIT :most",
 )
 _UNKNOWN_CALLS = query(
     "unknown_calls",
-    "SELECT c.call_id AS place, c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at,"
-    " c.answered_at FROM read.executions AS e JOIN read.tool_calls AS c USING (call_id)"
-    " WHERE e.state = 'unknown' AND e.tenant = :tenant AND c.tenant = :tenant"
+    f"SELECT c.call_id AS place, {_CALL} FROM read.executions AS x JOIN read.tool_calls AS c USING (call_id)"  # noqa: S608 - ours
+    " WHERE x.state = 'unknown' AND x.tenant = :tenant AND c.tenant = :tenant"
     " AND (:at::timestamptz IS NULL OR (c.proposed_at, c.call_id) < (:at::timestamptz, :after::text))"
     " ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT :most",
 )

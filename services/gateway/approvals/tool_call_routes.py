@@ -92,7 +92,8 @@ class CallLineOut(BaseModel):
     id: str
     tool: str
     state: str = Field(
-        description="The kind of its result, for example `succeeded`; before that `open`, `continued` or `stopped`."
+        description="The kind of its result, for example `succeeded`; of a staged call what became of it, once that is "
+        "known; before there is a result `open`, `continued` or `stopped`."
     )
     conversation_id: str
     proposed_at: datetime

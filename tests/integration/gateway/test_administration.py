@@ -121,6 +121,17 @@ async def test_pages_of_calls_follow_each_other(house: House, ada: httpx.AsyncCl
     assert [True, False] == [name_of(9) in page.text, name_of(10) in page.text]
 
 
+async def test_of_a_staged_call_the_list_says_what_became_of_it(house: House) -> None:
+    """It is staged until its entry has an end."""
+    for number, state in enumerate(("succeeded", "kept", "left_out", "unknown")):
+        a_call_row(house, number, kind="staged")
+        place = {"tenant": "acme", "conversation_id": "c", "workspace_id": "w"}
+        insert(house.url, "workspace_entries", **place, call_id=name_of(number), state=state, error="")
+    async with house.client(house.key("admin")) as api:
+        listed = (await api.get("/v1/tool-calls")).json()["items"]
+    assert ["unknown", "left_out", "staged", "succeeded"] == [each["state"] for each in listed]
+
+
 async def test_an_action_on_a_row_is_the_api_s(house: House, ada: httpx.AsyncClient) -> None:
     """The button sends what the API sends; a form of elsewhere, and an action that there is not, do nothing."""
     rows = furnish(house)
