@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from placet.agent.attempts import Attempt
 from placet.agent.rules import Result, Settlement
 from placet.agent.states import Event
 from placet.contracts import messages as m
@@ -24,7 +25,7 @@ from placet.domain.house_tools import ACCOMPLISH_SPEC
 TOO_DEEP = "Not begun: you are working on a part of a job already, and its parts may not have further jobs done."
 #: Votes that a job begins with where how many it needs is worked out later; tokens with which no attempt gets anywhere.
 FIRST_VOTES, SHARE_MIN = 2, 100
-NOTHING_LEFT = "Not begun: what is left of the tokens that you may use is too little for a job."
+NOTHING_LEFT = "Not begun: what is left of the tokens and the money that you may use is too little for a job."
 #: What it reads where its permit came when the agent had its jobs taken away, or could not be used in time.
 NOT_OFFERED = "Not begun: this agent may not have jobs done any more."
 TOO_LATE = "Not begun: it was permitted, but its permit ran out before the job could begin."
@@ -61,17 +62,20 @@ def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mappi
     return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
 
 
-def budget_of(offer: AccomplishEntry, left: int | None) -> m.JobBudget | None:
-    """Return what a job may use up; None where `left`, what an attempt may give it, is too little for one.
+def budget_of(offer: AccomplishEntry, attempt: Attempt | None, left: int) -> m.JobBudget | None:
+    """Return what a job may use up; None where `attempt`, which has it done, has too little for one.
 
-    Its own attempts have shares of which so many fit in as a division and the first votes take. `left` is None where no
-    attempt begins it.
+    `left` is what that may give of its tokens. The job's own attempts have shares of which so many fit in as a division
+    and the first votes take. `attempt` is None where no attempt begins it.
     """
-    if left is None:
+    if attempt is None:
         return m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt)
     tokens = min(offer.tokens or left, left)
     share = min(offer.tokens_per_attempt, tokens // (1 + (offer.k or FIRST_VOTES)))
-    return m.JobBudget(tokens=tokens, cost=offer.cost, tokens_per_attempt=share) if share >= SHARE_MIN else None
+    cost = min((each for each in (offer.cost, attempt.cost_for_job(tokens)) if each is not None), default=None)
+    if share < SHARE_MIN or cost == 0:
+        return None
+    return m.JobBudget(tokens=tokens, cost=cost, tokens_per_attempt=share)
 
 
 def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry, budget: m.JobBudget) -> m.RunJob:

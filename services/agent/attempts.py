@@ -55,6 +55,8 @@ class Attempt:
     answer_schema: dict[str, Any]
     tokens_max: int
     answer_tokens_max: int | None = None
+    #: In US dollars, with the jobs that it has done; None: its job has no such bound.
+    cost_max: float | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     #: In US dollars; None: nobody knows the price of a model that was asked.
@@ -126,6 +128,13 @@ class Attempt:
         """Return what a job may use up that one of so many calls begins: an equal part of what is left of its share."""
         return max(0, self.tokens_max - self.tokens - sum(self.jobs.values())) // max(1, waiting)
 
+    def cost_for_job(self, tokens: int) -> float | None:
+        """Return what a job with so many of its tokens may cost: the same part of what is left of its money."""
+        if self.cost_max is None:
+            return None
+        left = 0.0 if self.cost is None else max(0.0, self.cost_max - self.cost)
+        return left * tokens / max(1, tokens, self.tokens_max - self.tokens)
+
     def begins_job(self, call_id: str, tokens: int) -> Attempt:
         """Return it with tokens reserved for the job of a call."""
         return replace(self, jobs={**self.jobs, call_id: tokens})
@@ -158,6 +167,7 @@ def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
         message.answer_schema,
         message.tokens_max,
         message.answer_tokens_max,
+        message.cost_max,
         caller=message.caller.model_dump() if message.caller else None,
         base=message.base.model_dump(),
     )

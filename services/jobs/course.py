@@ -313,6 +313,7 @@ class Course(WorkspaceCourse):
         spec = self.job.spec
         number = budget.affordable(wanted, spec.budget, self.job.spent)
         self.job.starved |= number < wanted
+        money = budget.money_of_each(number, spec.budget, self.job.spent)
         for _ in range(number):
             task.drawn += 1
             task.running += 1
@@ -323,12 +324,12 @@ class Course(WorkspaceCourse):
             self.new_attempts.append(attempt)
             self._record_attempt(attempt, "begun", None, attempt.state)
             self._note_attempt(task, attempt, "begun")
-            self.emitted.append(self._request(task, attempt))
+            self.emitted.append(self._request(task, attempt, money))
 
     def _conversation_of(self, attempt_id: str) -> str:
         return job_conversation_id(self.job.spec.tenant, "attempt-conversation", attempt_id)
 
-    def _request(self, task: Task, attempt: Attempt) -> m.AttemptRequested:
+    def _request(self, task: Task, attempt: Attempt, money: float | None) -> m.AttemptRequested:
         spec = self.job.spec
         divides = task.number == DIVISION
         text = task.text if divides else prompts.to_try(spec, task.text, task.inputs)
@@ -349,6 +350,7 @@ class Course(WorkspaceCourse):
             variant=attempt.attempt - 1,
             answer_schema=dict(schema),
             tokens_max=spec.budget.tokens_per_attempt,
+            cost_max=money,
             answer_tokens_max=None if divides else spec.plan.answer_tokens_max,
             caller=spec.caller,
             base=m.WorkspaceBase(conversation_id=self.job.conversation_id, entries=task.base),

@@ -38,3 +38,10 @@ def affordable(wanted: int, budget: JobBudget, spent: Spent) -> int:
         if spent.cost_most > 0:
             wanted = min(wanted, int(left / spent.cost_most))
     return max(0, wanted)
+
+
+def money_of_each(number: int, budget: JobBudget, spent: Spent) -> float | None:
+    """Return what each of so many attempts that begin may have jobs done for: of what is left, an equal part."""
+    if budget.cost is None:
+        return None
+    return max(0.0, budget.cost - spent.cost) / max(1, spent.running + number)

@@ -147,6 +147,7 @@ class AttemptRequested(Message):
     variant: int = Field(default=0, ge=0, description="Number of the attempt; the agent's profile says what differs.")
     answer_schema: dict[str, Any] = Field(description="JSON Schema of the arguments of `final_answer`, an object.")
     tokens_max: int = Field(ge=1, description="Of the whole attempt.")
+    cost_max: float | None = Field(default=None, ge=0, description="Of jobs that it has done, in US dollars.")
     answer_tokens_max: int | None = Field(default=None, description="Written in one step.")
     caller: JobCaller | None = Field(default=None, description="The call that hears of what people are asked here.")
     base: WorkspaceBase = Field(description="What it reads beneath its own changes: the same for all of its task.")

@@ -49,6 +49,11 @@ class Part(Try):
         return [each.budget.tokens for each in self.sent if isinstance(each, m.RunJob)]
 
     @property
+    def money(self) -> list[float | None]:
+        """What the jobs that were begun may cost."""
+        return [each.budget.cost and round(each.budget.cost, 2) for each in self.sent if isinstance(each, m.RunJob)]
+
+    @property
     def used(self) -> list[tuple[int, float | None]]:
         """Tokens and cost that jobs was told of its end."""
         return [(each.input_tokens + each.output_tokens, each.cost) for each in self.ended]
@@ -71,6 +76,21 @@ def test_jobs_of_one_step_share_what_is_left_to_their_attempt() -> None:
     part.answer(part.calls()[-1], {"state": "done", "tokens": 0, "cost": 0.0})
     part.says(DONE)
     assert [(300 + 3 * ASKED, 1.5)] == part.used
+
+
+def test_jobs_of_one_step_share_the_money_of_their_attempt() -> None:
+    """Each has the part of it that it has of the tokens, after what was used; where no price is known none begins."""
+    part = Part(tokens_max=1_000, cost_max=2.25)
+    part.says(WISH, WISH)
+    one, two = part.calls()
+    part.permit(one)
+    part.permit(two)
+    assert [1.0, 1.0] == part.money
+    part.answer(one, {"state": "done", "tokens": 100, "cost": 0.75})
+    part.answer(two, {"state": "done", "tokens": 100, "cost": None})
+    part.says(WISH)
+    part.permit(part.calls()[-1])
+    assert [1.0, 1.0] == part.money
 
 
 def test_an_attempt_whose_jobs_used_up_its_share_is_thrown_out() -> None:
@@ -122,5 +142,6 @@ def test_a_job_has_room_for_a_division_and_the_first_votes(
     offer: AccomplishEntry, left: int | None, expected: tuple[int, int] | None
 ) -> None:
     """What an attempt may give bounds it, and the shares of its own attempts fit in."""
-    budget = budget_of(offer, left)
+    attempt = None if left is None else attempts.Attempt("j", "a", 0, {}, left)
+    budget = budget_of(offer, attempt, left or 0)
     assert expected == (budget and (budget.tokens, budget.tokens_per_attempt))

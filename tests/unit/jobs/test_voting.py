@@ -18,7 +18,7 @@ from placet.domain.reliability import (
     least_k,
     votes_needed,
 )
-from placet.jobs.rules.budget import Spent, affordable
+from placet.jobs.rules.budget import Spent, affordable, money_of_each
 from placet.jobs.rules.voting import lacking, leader, next_step, vote_key
 
 pytestmark = pytest.mark.unit
@@ -121,3 +121,9 @@ def test_p_is_believed_more_with_each_vote() -> None:
 def test_an_attempt_begins_only_with_its_whole_share(budget: JobBudget, spent: Spent, may: int) -> None:
     """Shares of those under way are reserved; a price that nobody knows stops a job that has a bound of cost."""
     assert may == affordable(3, budget, spent)
+
+
+def test_what_is_left_of_the_money_is_for_all_that_run() -> None:
+    """Attempts have jobs done for equal parts; without a bound of cost there is none for them."""
+    bound, spent = JobBudget(cost=2.0), Spent(cost=0.5, running=1, cost_most=0.1)
+    assert (0.5, None) == (money_of_each(2, bound, spent), money_of_each(2, JobBudget(), spent))
