@@ -51,7 +51,8 @@ class Job:
     starved: bool = False
     #: Whether any attempt left something staged.
     staged: bool = False
-    #: Its workspace, where a winner's entries are in one; how many these are, and what became of them.
+    #: Its workspace, where a winner's entries are in one; how many these are, of a commit how many took effect, and
+    #: what became of them.
     workspace: str | None = None
     entries: int = 0
     changes: Changes = Changes.NONE

@@ -49,6 +49,7 @@ class WorkspaceCourse(JobCourse):
         self._leave(job.conversation_id)
         if committed.state == "committed":
             job.reason = "It was committed before it could be cancelled." if withdrawn else ""
+            job.entries = committed.done
             self._note_done(f", changes: {counted}")
             return
         nothing = committed.state in {"conflicted", "not_committed"}

@@ -136,7 +136,7 @@ class JobOut(BaseModel):
     changes: ChangesName | None = Field(
         description="What became of what its winners left staged; null: they staged nothing."
     )
-    changes_total: int = Field(description="Staged entries in its workspace.")
+    changes_total: int = Field(description="Entries in its workspace; once committed, those that took effect.")
     created_at: datetime
     ended_at: datetime | None
 

@@ -67,7 +67,7 @@ def who(name: str, language: str = _ENGLISH, people: Mapping[str, Person] = Mapp
     if named.kind == "operators":
         return text(language, "operators")
     if name.startswith(ANONYMOUS):
-        return text(language, "visitor {name}", name=visible(name.removeprefix(ANONYMOUS)[:8]))
+        return text(language, "visitor {name}", name=visible(name.removeprefix(ANONYMOUS)[-8:]))
     person = people.get(named.name) if named.kind == "person" else None
     return visible((person.name if person else "") or named.name or name)
 

@@ -95,6 +95,7 @@ async def test_winners_are_moved_in_turn_and_people_are_asked_once_at_the_end(re
     await replica.send(committed(done=1, left_out=1))
     assert (("done", ""), "committed") == (await state(replica), await changes(replica))
     assert (await lines(replica))[-1].endswith("changes: 1 committed, 1 left out")
+    assert [{"entries": 1}] == [dict(row) for row in await replica.rows("SELECT entries FROM jobs.jobs")]
     assert [] == replica.all_sent(DiscardWorkspace)
     assert (asked.conversation_id, False) == left(replica)[-1]
 

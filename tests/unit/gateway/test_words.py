@@ -35,7 +35,7 @@ def test_times_are_told_in_their_largest_units(seconds: int, before: str, after:
         ("group:finance", "finance"),
         ("requester", "the requester"),
         ("operators", "operators"),
-        ("visitor:0123456789abcdef", "visitor 01234567"),
+        ("visitor:acme_0123456789abcdef", "visitor 89abcdef"),
         ("person:a\u202eb", "a[U+202E]b"),
     ],
 )
