@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from placet.agent import rules
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.rules import FINAL_ANSWER, CheckedCall, Result, Settlement
-from placet.agent.staging import StagedEntry, outcomes
+from placet.agent.staging import StagedEntry, listed, outcomes
 from placet.agent.states import Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import canonical_text, sha256_hex
@@ -289,15 +289,16 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
     found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
     in_doubt = result is not None and result.kind == "unknown"
     state: Any = found if found in _COMMIT_ENDS else "unknown" if in_doubt else "not_committed"
-    ends = [each.outcome for each in (outcomes(result, ()) if result is not None else None) or ()]
+    ends = (outcomes(result, ()) if result is not None else None) or []
+    left_out = [each.summary or each.tool for each in ends if each.outcome == "left_out"]
     return m.JobCommitted(
         tenant=place["tenant"],
         conversation_id=place["conversation_id"],
         job_id=attempt.job_id,
         state=state,
-        done=sum(each in {"committed", "succeeded"} for each in ends),
-        left_out=ends.count("left_out"),
-        reason=_why(result),
+        done=sum(each.outcome in {"committed", "succeeded"} for each in ends),
+        left_out=len(left_out),
+        reason=_why(result) or (f"People left out {listed(left_out)}." if left_out else ""),
     )
 
 

@@ -43,8 +43,8 @@ EXPIRED_TEXT = (
     "From the system, not from the user: what you had staged was thrown away, because nobody decided in time. "
     "Nothing of it happened."
 )
-#: Keys that the model is told of what fell, at most.
-FELL_KEYS_MAX = 10
+#: Names of one kind that anybody is told, at most.
+LISTED_MAX = 10
 #: What becomes of undecided entries when their commit ended without having run.
 Fate = Literal["kept", "discarded"]
 
@@ -235,13 +235,18 @@ def discarded_text(by: str, reason: str) -> str:
 
 def fell_text(entries: Iterable[StagedEntry]) -> str:
     """Return what the model is told with the next message of what stood on changes that never came."""
-    keys = list(dict.fromkeys(key for each in entries for key in each.keys))
-    named = ", ".join(json.dumps(key, ensure_ascii=False) for key in keys[:FELL_KEYS_MAX])
-    more = f" and {len(keys) - FELL_KEYS_MAX} more" if len(keys) > FELL_KEYS_MAX else ""
+    named = listed(dict.fromkeys(key for each in entries for key in each.keys))
     return (
-        f"From the system, not from the user: what you had staged later on {named}{more} was thrown away too, because "
+        f"From the system, not from the user: what you had staged later on {named} was thrown away too, because "
         "it stood on a change that people did not let through. Nothing of it happened."
     )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first of some names, quoted, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - LISTED_MAX} more" if len(every) > LISTED_MAX else ""
+    return ", ".join(json.dumps(each, ensure_ascii=False) for each in every[:LISTED_MAX]) + more
 
 
 def staged_data(data: Any) -> Any:

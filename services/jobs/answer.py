@@ -27,6 +27,7 @@ def answer_of(job: Job, now: datetime, unsettled: int = 0) -> m.ToolCallFinished
         kind="succeeded" if done else "failed",
         data={"job_id": job.job_id, "state": job.state, "result": job.result}
         | ({"changes": job.changes} if job.changes else {})
+        | ({"reason": job.reason} if done and job.reason else {})
         | {
             "tokens": job.tokens + unsettled * job.spec.budget.tokens_per_attempt,
             "cost": None if job.unpriced or (unsettled and not job.cost_most) else job.cost + unsettled * job.cost_most,

@@ -48,7 +48,8 @@ class WorkspaceCourse(JobCourse):
         counted = f"{committed.done} committed" + (f", {committed.left_out} left out" if committed.left_out else "")
         self._leave(job.conversation_id)
         if committed.state == "committed":
-            job.reason = "It was committed before it could be cancelled." if withdrawn else ""
+            early = "It was committed before it could be cancelled. " if withdrawn else ""
+            job.reason = f"{early}{committed.reason}".rstrip()
             job.entries = committed.done
             self._note_done(f", changes: {counted}")
             return

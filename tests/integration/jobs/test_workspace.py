@@ -76,7 +76,8 @@ def left(replica: Replica) -> list[tuple[str, bool]]:
 async def test_winners_are_moved_in_turn_and_people_are_asked_once_at_the_end(replica: Replica) -> None:
     """What needs a task reads what it left; all of it is proposed in its order, and its end is the job's."""
     later = JobTask(id="b", task="Do b.", needs=["a"])
-    await replica.send(a_job(A, later, plan=JobPlan(k=2, attempts_max=6)))
+    caller = JobCaller(conversation_id="c1", call_id="call")
+    await replica.send(a_job(A, later, plan=JobPlan(k=2, attempts_max=6), caller=caller))
     first, second = asked_of(replica, "a")
     assert [0, 0] == [each.base.entries for each in (first, second)]
     await replica.send(an_end(first, tree_digest=TREE, staged=1))
@@ -92,9 +93,11 @@ async def test_winners_are_moved_in_turn_and_people_are_asked_once_at_the_end(re
     (asked,) = replica.all_sent(ProposeJob)
     assert (["call-1", "call-2"], "w1") == ([each.call_id for each in asked.entries], asked.workspace_id)
     assert (("waiting", ""), "waiting") == (await state(replica), await changes(replica))
-    await replica.send(committed(done=1, left_out=1))
-    assert (("done", ""), "committed") == (await state(replica), await changes(replica))
+    await replica.send(committed(done=1, left_out=1, reason="People left out b."))
+    assert (("done", "People left out b."), "committed") == (await state(replica), await changes(replica))
     assert (await lines(replica))[-1].endswith("changes: 1 committed, 1 left out")
+    (answer,) = replica.all_sent(ToolCallFinished)
+    assert ("succeeded", "People left out b.") == (answer.kind, answer.data["reason"])
     assert [{"entries": 1}] == [dict(row) for row in await replica.rows("SELECT entries FROM jobs.jobs")]
     assert [] == replica.all_sent(DiscardWorkspace)
     assert (asked.conversation_id, False) == left(replica)[-1]

@@ -294,10 +294,11 @@ def test_people_are_asked_about_a_job_once_and_jobs_hears_what_became_of_it() ->
     assert ["call-a", "call-b"] == parse_arguments(commit.arguments)["entries"]
     assert '{"only":{"answer":"done"}}' == commit.quote
     ends = [("call-a", "committed"), ("call-b", "left_out")]
-    entries = [{"call_id": call_id, "tool": "pay", "outcome": outcome} for call_id, outcome in ends]
+    entries = [{"call_id": each, "tool": "pay", "outcome": outcome, "summary": f"Do {each}"} for each, outcome in ends]
     data = {"state": "committed", "entries": entries}
     question.does("take_result", Answer(commit.call_id, Result("succeeded", data=data)), BEHAVIOUR)
     assert [("committed", 1, 1)] == question.told
+    assert ['People left out "Do call-b".'] == [each.reason for each in question.sent if isinstance(each, JobCommitted)]
     assert question.now.turn is None
 
 
