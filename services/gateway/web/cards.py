@@ -158,6 +158,6 @@ async def _card(
     if place == "chat" and may_decide and card.open:
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
     values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
-    values |= {"shown": card.shown, "plan": card.plan, "left": left, "can_leave_out": card.rule.edits}
+    values |= {"shown": card.shown, "plan": card.plan, "left": left}
     values["on_duty"] = card.on_duty
     return render("card.html", language=caller.language, **values, edit=edit)

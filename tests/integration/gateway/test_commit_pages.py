@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,6 +87,16 @@ async def test_a_diff_comes_when_it_is_opened_and_says_what_it_cannot_show(house
     await expect(page.locator("p.file")).to_contain_text("binary, 900 → 1,204 bytes")
     await expect(page.locator(".entry .kind.call")).to_have_count(2)
     await expect(page.locator(".entry").nth(2)).to_contain_text("lin@example.org")
+
+
+@pytest.mark.parametrize("path", ["/inbox", "/"])
+async def test_lists_lead_to_where_entries_are_left_out(house: House, page: Page, path: str) -> None:
+    """A small plan is approved or denied in the list; its boxes are on its page."""
+    row = propose(house, stage(house, [a_change(a_file(f"notes/{n}.md", after="# Note\n")) for n in range(2)]))
+    await visit(house, page, path)
+    await page.get_by_role("link", name="Leave some out").click()
+    await expect(page).to_have_url(re.compile(f"/inbox/{row['approval_id']}$"))
+    await expect(page.locator("input[name=leave]").first).to_be_visible()
 
 
 async def test_leaving_one_out_takes_along_what_touches_the_same(house: House, page: Page) -> None:
