@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tests.chaos.load import Load
 from tests.chaos.report import Verdict, judged, still_open
 from tests.support.faults import OF_PROCESSES, OF_THE_HOUSE, Fault, name_of
 from tests.support.ground import Ground, a_ground
-from tests.support.system import until
 
 REPLICAS = {
     "gateway": 1,
@@ -92,24 +90,15 @@ async def storm(seed: int, minutes: float, folder: Path) -> tuple[Weather, Verdi
     async with a_ground(folder, here / "rulebook.yaml", REPLICAS, environment) as ground:
         system = ground.system
         keys = system.key("chat", person="storm"), system.key("decide", person="grace")
-        load, over = Load(system.url, system.database_url, *keys), asyncio.Event()
-        helpers = [asyncio.create_task(load.watch()), asyncio.create_task(load.decide())]
-        talking = [asyncio.create_task(load.talk(number, over)) for number in range(TALKING)]
-        try:
+        load = Load(system.url, system.database_url, *keys)
+        async with load.going_on(TALKING):
             await rage(ground, dice, minutes, weather)
-            over.set()
-
-            async def quiet() -> bool:
-                ended = all(each.done() for each in talking)
-                return ended and await asyncio.to_thread(still_open, system.database_url) == 0
-
-            # What is not over by then counts as unanswered.
-            with suppress(AssertionError):
-                await until(quiet, "all is quiet", QUIET_SECONDS)
-        finally:
-            for each in (*helpers, *talking):
-                each.cancel()
-            await asyncio.gather(*helpers, *talking, return_exceptions=True)
+            try:
+                await load.end(QUIET_SECONDS)
+            except AssertionError as error:
+                # What is not over by now counts as unanswered.
+                open_ = still_open(system.database_url)
+                print(f"{error}; open: {open_}\n{await ground.unrest(system.processes)}")  # noqa: T201 - see above
         verdict = await asyncio.to_thread(judged, system.database_url, folder / "ledger.jsonl", load.accepted)
     return weather, verdict
 

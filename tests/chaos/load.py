@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -11,8 +13,11 @@ from typing import Any
 import httpx
 import psycopg
 
+from placet.contracts.ids import new_id
 from tests.chaos.model import DENIED
+from tests.chaos.report import still_open
 from tests.support.http import http_client
+from tests.support.system import until
 
 #: What one message makes the model propose: ten calls.
 WISH = "4 gated, 1 denied, 1 forbidden, 2 ungated, 1 repeatable, 1 staged"
@@ -37,38 +42,60 @@ class Load:
     operator: str
     #: Messages that the gateway has accepted.
     accepted: list[str] = field(default_factory=list)
-    _open: dict[str, asyncio.Event] = field(default_factory=dict)
+    #: Those whose turns have not ended.
+    open: dict[str, asyncio.Event] = field(default_factory=dict)
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def talk(self, number: int, over: asyncio.Event) -> None:
-        """Have one conversation after the other until `over`; the last turn is waited for."""
+    @asynccontextmanager
+    async def going_on(self, conversations: int) -> AsyncIterator[None]:
+        """Have so many conversations go on while the block runs; what of all this fails ends the block with it."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._watch()), group.create_task(self._decide_all())]
+            tasks += [group.create_task(self._talk()) for _ in range(conversations)]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    async def end(self, seconds: float) -> None:
+        """Say nothing new, and return when all has come to its end; AssertionError where it does not in time."""
+        self._over.set()
+
+        async def quiet() -> bool:
+            return not self.open and not await asyncio.to_thread(still_open, self.database_url)
+
+        await until(quiet, "everything has come to its end", seconds)
+
+    async def _talk(self) -> None:
+        """Have one conversation after the other until all is over; the last turn is waited for."""
         async with http_client(self.url, timeout=10) as client:
-            said = 0
-            while not over.is_set():
-                opened = await self._insist(client, "/v1/conversations", {}, over)
+            while not self._over.is_set():
+                opened = await self._insist(client, "/v1/conversations", {})
                 for _ in range(MESSAGES_PER_CONVERSATION):
-                    if opened is None or over.is_set():
+                    if opened is None or self._over.is_set():
                         return
-                    message, said = f"storm-{number}-{said}", said + 1
+                    # Others have talked here before: the watch must not take their turns for the end of this one.
+                    message = new_id()
+                    ended = self.open[message] = asyncio.Event()
                     body = {"text": WISH, "message_id": message}
-                    if await self._insist(client, f"/v1/conversations/{opened['id']}/messages", body, over) is None:
+                    if await self._insist(client, f"/v1/conversations/{opened['id']}/messages", body) is None:
+                        self.open.pop(message, None)
                         return
                     self.accepted.append(message)
-                    ended = self._open[message] = asyncio.Event()
                     await ended.wait()
 
-    async def watch(self) -> None:
+    async def _watch(self) -> None:
         """Look whose turns have ended, past every fault between the services and their database."""
         while True:
             await asyncio.sleep(PAUSE_SECONDS)
             try:
                 async with await psycopg.AsyncConnection.connect(self.database_url) as connection:
-                    found = await (await connection.execute(_HEARD, [list(self._open)])).fetchall()
+                    found = await (await connection.execute(_HEARD, [list(self.open)])).fetchall()
             except psycopg.Error:
                 continue
             for (message,) in found:
-                self._open.pop(message).set()
+                self.open.pop(message).set()
 
-    async def decide(self) -> None:
+    async def _decide_all(self) -> None:
         """Approve what waits, and deny what is called so."""
         async with http_client(self.url, timeout=10, headers={"authorization": f"Bearer {self.operator}"}) as client:
             while True:
@@ -86,9 +113,7 @@ class Load:
         body = {"decision": verb, "digest": card["digest"]}
         await client.post(f"/v1/approvals/{card['id']}/decisions", json=body)
 
-    async def _insist(
-        self, client: httpx.AsyncClient, path: str, body: dict[str, Any], over: asyncio.Event
-    ) -> dict[str, Any] | None:
+    async def _insist(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
         """Post until it is accepted, the same each time; None where all is over before."""
         headers = {"authorization": f"Bearer {self.frontend}"}
         while True:
@@ -101,6 +126,6 @@ class Load:
                     raise AssertionError(f"{path}: {answer.status_code} {answer.text}")
             except (httpx.HTTPError, ValueError):
                 pass
-            if over.is_set():
+            if self._over.is_set():
                 return None
             await asyncio.sleep(PAUSE_SECONDS)

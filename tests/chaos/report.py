@@ -12,30 +12,29 @@ from typing import Any
 import psycopg
 
 from placet.cli import invariants
+from placet.runtime.database import SERVICES
 from tests.chaos.model import DENIED, FORBIDDEN
 
 #: Everything has come to its end when each of these counts nothing.
-_OPEN = """
-    SELECT (SELECT count(*) FROM agent.turns WHERE ended_at IS NULL)
-        + (SELECT count(*) FROM agent.tool_calls WHERE state <> 'answered')
-        + (SELECT count(*) FROM approval.approvals WHERE state = 'pending')
-        + (SELECT count(*) FROM executor.executions WHERE lease_until IS NOT NULL OR state = 'committing')
-        + (SELECT count(*) FROM agent.outbox) + (SELECT count(*) FROM approval.outbox)
-        + (SELECT count(*) FROM executor.outbox) + (SELECT count(*) FROM gateway.outbox)
-        + (SELECT count(*) FROM policy.outbox) + (SELECT count(*) FROM dead_letters.outbox)
-"""
+_OPEN: Mapping[str, str] = {
+    "turns": "agent.turns WHERE ended_at IS NULL",
+    "calls": "agent.tool_calls WHERE state <> 'answered'",
+    "approvals": "approval.approvals WHERE state = 'pending'",
+    "executions": "executor.executions WHERE lease_until IS NOT NULL OR state = 'committing'",
+    **{f"outbox of {name}": f"{name}.outbox" for name in SERVICES},
+}
+_COUNTED = " UNION ALL ".join(f"SELECT '{what}', count(*) FROM {rows}" for what, rows in _OPEN.items())  # noqa: S608 - our own
 #: After everything has ended, this is time enough for what follows of it.
 _SETTLED_SECONDS = 1.0
 
 
-def still_open(url: str) -> int:
-    """Return how much has not come to its end; -1 where the database cannot be asked."""
+def still_open(url: str) -> Mapping[str, int]:
+    """Return how much of what has not come to its end."""
     try:
         with psycopg.connect(url) as connection:
-            row = connection.execute(_OPEN).fetchone()
+            return {what: count for what, count in connection.execute(_COUNTED.encode()).fetchall() if count}
     except psycopg.OperationalError:
-        return -1
-    return int(row[0]) if row else -1
+        return {"database that does not answer": 1}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Nothing that Placet promises depends on how long a message travels, or on which of two messages arrives first. The
 environment says how long a delay may be (`DELAYS`, in seconds), how many of a hundred envelopes come twice (`TWICE`, a
-part of one; none by default), and with which numbers (`SEED`).
+part of one; none by default), and with which numbers (`SEED`). SIGUSR1 has it say what each of its tasks waits for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import Any
 
 from placet.cli.main import main
@@ -44,6 +46,13 @@ def delay_all(seconds_max: float, seed: int, twice: float) -> None:
         setattr(bus, "publish", late(bus.publish, chance, seconds_max, twice))  # noqa: B010 - mypy: a method
 
 
+def _dump_tasks(_number: int, _frame: FrameType | None) -> None:
+    """Write to the log what each task waits for."""
+    for task in asyncio.all_tasks():
+        task.print_stack()
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGUSR1, _dump_tasks)
     delay_all(float(os.environ[DELAYS]), int(os.environ.get(SEED, "0")), float(os.environ.get(TWICE, "0")))
     main()

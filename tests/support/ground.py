@@ -8,9 +8,10 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +29,10 @@ LEASE_SECONDS = 3.0
 CONNECTIONS_MAX = 220
 #: How long everything may take to be ready again after a fault, in seconds.
 HEAL_SECONDS = 120.0
+#: How long rabbitmqctl may take, in seconds.
+CONTROL_SECONDS = 60.0
+#: How much is told of each log, in characters, and how long a process has to tell what it waits for, in seconds.
+TOLD_MAX, TELL_SECONDS = 6_000, 2.0
 SETTINGS: Mapping[str, str] = {
     "PLACET_EXECUTOR_POOLS": "*",
     "PLACET_EXECUTOR_LEASE_SECONDS": f"{LEASE_SECONDS:g}",
@@ -70,10 +75,12 @@ class Ground:
         """The services' processes."""
         return list(self.system.processes.values())
 
-    async def control(self, *arguments: str) -> None:
-        """Run rabbitmqctl."""
+    async def control(self, *arguments: str) -> str:
+        """Run rabbitmqctl, and return what it says."""
         command = [self.node.control, "--quiet", *arguments]
-        await asyncio.to_thread(subprocess.run, command, capture_output=True, check=True)
+        run = partial(subprocess.run, command, capture_output=True, check=True, timeout=CONTROL_SECONDS, text=True)
+        done: subprocess.CompletedProcess[str] = await asyncio.to_thread(run)
+        return done.stdout
 
     def postmaster(self) -> int:
         """Return the database's process."""
@@ -110,9 +117,23 @@ class Ground:
         try:
             await until(ready, "every service is ready again", HEAL_SECONDS)
         except AssertionError as error:
-            told = "\n".join(f"{name}:\n{self.system.processes[name].log.read_text()[-6000:]}" for name in late)
-            raise AssertionError(f"{error}; not ready:\n{told}") from None
+            raise AssertionError(f"{error}; not ready: {late}\n{await self.unrest(late)}") from None
         return time.monotonic() - began
+
+    async def unrest(self, names: Collection[str]) -> str:
+        """Return what keeps it from rest: queues that are not empty, and what these processes say and wait for."""
+        columns = ("name", "messages_ready", "messages_unacknowledged", "consumers")
+        try:
+            rows = [row.split("\t") for row in (await self.control("list_queues", *columns)).splitlines()[1:]]
+            queues = ["  ".join(row) for row in rows if row[1:3] != ["0", "0"]]
+        except subprocess.SubprocessError as error:
+            queues = [f"the broker says nothing: {error}"]
+        for name in names:
+            with suppress(ProcessLookupError):
+                self.system.processes[name].dump()
+        await asyncio.sleep(TELL_SECONDS)
+        told = [f"{name}:\n{self.system.processes[name].log.read_text()[-TOLD_MAX:]}" for name in names]
+        return "\n".join([f"queues, with what is ready, held and consumers: {queues}", *told])
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,8 @@ ROOT = Path(__file__).parent.parent.parent
 SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
 #: How long anything may take to start or to come true before the test fails, in seconds.
 PATIENCE_SECONDS = 180.0
+#: How long a process may take to stop, in seconds: what orchestrators wait for before they kill.
+STOP_SECONDS = 30.0
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = PATIENCE_SECONDS) -> None:
@@ -77,17 +79,27 @@ class Process:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Ask it to end; fail where it does not."""
         self._end(signal.SIGTERM)
+
+    def dump(self) -> None:
+        """Have it write to its log what each of its tasks waits for, where it runs delayed."""
+        assert self.running is not None
+        self.running.send_signal(signal.SIGUSR1)
 
     def _end(self, number: signal.Signals) -> None:
         assert self.running is not None
         self.running.send_signal(number)
         try:
-            self.running.wait(30)
+            self.running.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
+            self.dump()
+            with suppress(subprocess.TimeoutExpired):
+                self.running.wait(1)
             self.running.kill()
             self.running.wait()
+            told = self.log.read_text()[-6000:]
+            raise AssertionError(f"{self.name} did not stop within {STOP_SECONDS:.0f} s:\n{told}") from None
 
     @property
     def worker(self) -> str:
