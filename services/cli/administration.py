@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from placet.cli.client import call
+from placet.cli.client import call, url_beside
 from placet.cli.output import Json, err, fail, out, show_json
 from placet.cli.resources import LIMIT, After, Id, Limit, Resource, show_page
 
@@ -204,13 +204,7 @@ def _bootstrap(tenant: str, person: str, scopes: list[str], data: Path | None) -
 
     from placet.gateway.identity.bootstrap import create_key
 
-    url = os.environ.get("PLACET_DATABASE_URL")
-    if data is not None:
-        from placet.embedded.local_postgres import running_url
-
-        url = running_url(data / "postgres")
-        if not url:
-            fail(f"no `placet up` runs in {data}")
+    url = url_beside(data) if data is not None else os.environ.get("PLACET_DATABASE_URL")
     if not url:
         fail("--bootstrap needs PLACET_DATABASE_URL, or --data of a running `placet up`", code=2)
     try:

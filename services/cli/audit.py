@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from placet.cli.client import url_beside
 from placet.cli.output import Json, fail, out, show_json
 
 app = typer.Typer(no_args_is_help=True, help="Export the history with its signed chain, and verify it.")
@@ -19,17 +20,20 @@ DatabaseUrl = Annotated[
     str, typer.Option("--database", envvar="PLACET_DATABASE_URL", help="PostgreSQL, as an administrator reads it.")
 ]
 Keys = Annotated[Path | None, typer.Option(help="Folder with public.json; PLACET_KEYS by default.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of a running `placet up`: its database and its keys.")]
 
 
 @app.command()
 def export(
     tenant: Annotated[str, typer.Option(help="Whose history.")],
     database: DatabaseUrl = "",
+    data: Data = None,
     keys: Keys = None,
 ) -> None:
     """Print every sealed row of a tenant with its place in the chain, and the signed checkpoints: JSON Lines."""
+    database, keys = _beside(data, database, keys)
     if not database:
-        fail("--database or PLACET_DATABASE_URL says where the history is", code=2)
+        fail("--database or PLACET_DATABASE_URL says where the history is, or --data the folder of `placet up`", code=2)
 
     async def run() -> None:
         async for token, rows, number in _blocks(database, tenant, keys):
@@ -45,6 +49,7 @@ def export(
 def verify(
     file: Annotated[Path | None, typer.Argument(help="What `placet audit export` has written.")] = None,
     database: DatabaseUrl = "",
+    data: Data = None,
     kept: Annotated[Path | None, typer.Option(help="Export, checkpoints or JSON log, kept elsewhere.")] = None,
     purged_before: Annotated[
         datetime | None,
@@ -62,12 +67,13 @@ def verify(
     A purge leaves what a deletion of the beginning leaves: only --kept tells one from the other.
     """
     checks: dict[str, Any] = {}
+    database, keys = _beside(data, database, keys)
     if file is not None:
         _verify_file(file, keys, checks)
     elif database:
         _run(_verify_database(database, keys, checks))
     else:
-        fail("name a file, or a database with --database", code=2)
+        fail("name a file, or a database with --database or --data", code=2)
     if kept:
         _compare(kept, purged_before, keys, checks)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
@@ -100,6 +106,11 @@ def verify(
         out.print("something was changed" if problems else "nothing was changed")
     if problems:
         raise typer.Exit(1)
+
+
+def _beside(data: Path | None, database: str, keys: Path | None) -> tuple[str, Path | None]:
+    """Return the database and the keys that are meant: those of a `placet up`, where its folder is named."""
+    return (database, keys) if data is None else (url_beside(data), keys or data / "keys")
 
 
 def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, checks: dict[str, Any]) -> None:

@@ -42,6 +42,13 @@ def api_key() -> str:
         fail(f"no API key: set PLACET_KEY, or PLACET_DATA to the folder of `placet up` (looked for {path})", code=2)
 
 
+def url_beside(data: Path) -> str:
+    """Return the URL of the database of the `placet up` that runs in a folder; end the command where none does."""
+    from placet.embedded.local_postgres import running_url
+
+    return running_url(data.resolve() / "postgres") or fail(f"no `placet up` runs in {data}", code=2)
+
+
 def refuse_no_token(token: str) -> None:
     """End the command where a token was typed that can be none."""
     _a_secret(token, "--token is no token")

@@ -65,7 +65,7 @@ async def test_a_history_that_somebody_changed_is_found(house: Embedded, tmp_pat
         administrator.execute(
             "UPDATE agent.history SET actor = 'person:nobody' WHERE id = (SELECT min(id) FROM agent.history)"
         )
-    changed = placet(house, "audit", "verify", *database, *keys)
+    changed = placet(house, "audit", "verify", "--data", str(house.data))
     after = placet(house, "audit", "verify", str(file), *keys)
     assert [0, 0, 1, 0] == [each.returncode for each in (whole, offline, changed, after)]
     assert "something was changed" in changed.stdout

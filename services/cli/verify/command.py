@@ -6,12 +6,13 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
 
-from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line
+from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line, url_beside
 from placet.cli.output import Json, fail, out, progress, show_json, show_table
 from placet.cli.verify import calls, doors
 from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened
@@ -31,6 +32,7 @@ def verify(
     database: Annotated[
         str, typer.Option(metavar="URL", help="Asks the invariants of the database too, and uses a throw-away tenant.")
     ] = "",
+    data: Annotated[Path | None, typer.Option(help="The same, of a running `placet up` in this folder.")] = None,
     settled_after: Annotated[
         float, typer.Option(min=0, help="Seconds that services have for what follows of what another did.")
     ] = 120,
@@ -41,6 +43,7 @@ def verify(
 
     Exit code 1 if something did not hold.
     """
+    database = database if data is None else url_beside(data)
     try:
         with (
             progress("attacking", quiet=json),

@@ -48,6 +48,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
         (("chat", "--message", ""), 2, "--message is blank"),
         (("chat", "-m", " "), 2, "--message is blank"),
         (("keys", "create"), 2, "Missing option '--person'"),
+        (("audit", "verify", "--data", "nowhere"), 2, "no `placet up` runs in nowhere"),
+        (("verify", "--data", "nowhere"), 2, "no `placet up` runs in nowhere"),
         (("rulebook", "explain", __file__), 2, "not JSON"),
         (("approvals", "list", "--nonsense"), 2, "No such option: --nonsense"),
         (("approvals", "list", "--limit", "0"), 2, "Invalid value for '--limit'"),
