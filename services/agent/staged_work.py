@@ -84,7 +84,8 @@ class StagedWork(Asking):
         waiting = [each for each in entries if each.commit_id is None]
         self._withdraw(commits, "cancelled", withdrawn)
         if waiting:
-            self._discard(waiting, by=by, reason=reason)
+            # By name: what is being staged meanwhile waits on, since nobody here could tell of its end.
+            self._discard(waiting, by=by, reason=reason, named=[each.call_id for each in waiting])
             self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": told})
 
     def _turn_down(self, entries: Sequence[StagedEntry], *, by: str, reason: str) -> None:

@@ -458,7 +458,7 @@ def test_a_person_throws_away_what_is_staged() -> None:
     talk.says(text="Later.")
     talk.does("discard_changes", DiscardChanges(**PLACE, by="person:ada", reason="Wrong week"))
     discarded = [each for each in talk.sent if isinstance(each, DiscardWorkspace)]
-    assert [("w1", "person:ada")] == [(each.workspace_id, each.by) for each in discarded]
+    assert [("w1", "person:ada", [call.call_id])] == [(each.workspace_id, each.by, each.entries) for each in discarded]
     assert "discarded" == talk.last(call)["outcome"]
     assert "person:ada threw away what you had staged" in talk.now.new_facts[0]["text"]
     talk.does("propose_changes", ProposeChanges(**PLACE, by="person:ada"))
