@@ -971,7 +971,7 @@ CREATE TABLE jobs.tasks (
   conflicts INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   CONSTRAINT pk_tasks PRIMARY KEY (job_id, number),
-  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'merging', 'decided', 'failed'))
+  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'merging', 'decided', 'failed', 'withdrawn'))
 )
  WITH (fillfactor = 70)
 ;;

@@ -67,7 +67,8 @@ class TaskState(StrEnum):
     RUNNING = "running"  # attempts are under way; a vote that is ahead by k moves it on
     MERGING = "merging"  # an answer won; what its attempt left staged is moved into the workspace of the job
     DECIDED = "decided"  # final: an answer won
-    FAILED = "failed"  # final: no answer can win any more, or the job was over first
+    FAILED = "failed"  # final: no answer can win any more
+    WITHDRAWN = "withdrawn"  # final: the job was over first
 
 
 class TaskEvent(StrEnum):
@@ -98,9 +99,9 @@ TASK_MACHINE = Machine(
         (TaskState.MERGING, TaskEvent.CONFLICTED): TaskState.RUNNING,
         (TaskState.MERGING, TaskEvent.NOT_MERGED): TaskState.FAILED,
         (TaskState.RUNNING, TaskEvent.NO_MAJORITY): TaskState.FAILED,
-        **{(state, TaskEvent.JOB_OVER): TaskState.FAILED for state in _OPEN_TASKS},
+        **{(state, TaskEvent.JOB_OVER): TaskState.WITHDRAWN for state in _OPEN_TASKS},
     },
-    final=frozenset({TaskState.DECIDED, TaskState.FAILED}),
+    final=frozenset({TaskState.DECIDED, TaskState.FAILED, TaskState.WITHDRAWN}),
 )
 
 

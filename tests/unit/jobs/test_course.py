@@ -199,5 +199,5 @@ def test_a_cancelled_job_withdraws_what_is_under_way() -> None:
         course.job.reason,
         course.job.running,
     )
-    assert {TaskState.FAILED} == {each.state for each in course.new_tasks}
+    assert {TaskState.WITHDRAWN} == {each.state for each in course.new_tasks}
     assert {AttemptState.WITHDRAWN} == {each.state for each in attempts}
