@@ -77,7 +77,8 @@ def rich_text(*elements: Block) -> Block:
 def literal(text: str, **style: bool) -> Block:
     """Return a piece of rich text that is shown as it is written; styles are bold, code, italic, strike."""
     piece: Block = {"type": "text", "text": text or "-"}
-    return piece | {"style": style} if style else piece
+    on = {name: True for name, wanted in style.items() if wanted}
+    return piece | {"style": on} if on else piece
 
 
 def mention(user: str) -> Block:

@@ -83,6 +83,7 @@ def test_a_commit_is_told_entry_by_entry_and_not_by_ids() -> None:
     wanted = ("1 created (9 bytes) · 1 call", "create notes/1.md (+1 -0, 9 bytes)", "to: lin@ex", "mixes alphabets")
     assert [] == [(words, text[:40]) for words in wanted for text in shown if words not in text]
     assert not any("tree_digest" in text for text in shown)
+    assert "strike" not in shown[0]
     assert [names.DENY, names.APPROVE, names.EDIT, names.MORE] == buttons(card)
     assert card == from_json(as_json(card))
 
