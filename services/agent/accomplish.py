@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from placet.agent.attempts import Attempt
 from placet.agent.rules import Result, Settlement
 from placet.agent.states import Event
 from placet.contracts import messages as m
@@ -62,17 +61,18 @@ def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mappi
     return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
 
 
-def budget_of(offer: AccomplishEntry, attempt: Attempt | None, left: int) -> m.JobBudget | None:
-    """Return what a job may use up; None where `attempt`, which has it done, has too little for one.
+def budget_of(offer: AccomplishEntry, left: int | None, cost_per_token: float | None = None) -> m.JobBudget | None:
+    """Return what a job may use up; None where `left`, what an attempt may give it, or its money is too little for one.
 
-    `left` is what that may give of its tokens. The job's own attempts have shares of which so many fit in as a division
-    and the first votes take. `attempt` is None where no attempt begins it.
+    Its own attempts have shares of which so many fit in as a division and the first votes take. `left` is None where no
+    attempt begins it, `cost_per_token` where nothing bounds its money.
     """
-    if attempt is None:
+    if left is None:
         return m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt)
     tokens = min(offer.tokens or left, left)
     share = min(offer.tokens_per_attempt, tokens // (1 + (offer.k or FIRST_VOTES)))
-    cost = min((each for each in (offer.cost, attempt.cost_for_job(tokens)) if each is not None), default=None)
+    money = None if cost_per_token is None else tokens * cost_per_token
+    cost = min((each for each in (offer.cost, money) if each is not None), default=None)
     if share < SHARE_MIN or cost == 0:
         return None
     return m.JobBudget(tokens=tokens, cost=cost, tokens_per_attempt=share)

@@ -128,12 +128,13 @@ class Attempt:
         """Return what a job may use up that one of so many calls begins: an equal part of what is left of its share."""
         return max(0, self.tokens_max - self.tokens - sum(self.jobs.values())) // max(1, waiting)
 
-    def cost_for_job(self, tokens: int) -> float | None:
-        """Return what a job with so many of its tokens may cost: the same part of what is left of its money."""
+    @property
+    def cost_per_token(self) -> float | None:
+        """What a job may cost for each of its tokens that it is given: what is left of the money for what is left."""
         if self.cost_max is None:
             return None
         left = 0.0 if self.cost is None else max(0.0, self.cost_max - self.cost)
-        return left * tokens / max(1, tokens, self.tokens_max - self.tokens)
+        return left / max(1, self.tokens_max - self.tokens)
 
     def begins_job(self, call_id: str, tokens: int) -> Attempt:
         """Return it with tokens reserved for the job of a call."""

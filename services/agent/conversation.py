@@ -244,7 +244,8 @@ class Conversation(StagedWork):
                 Answer(call.call_id, result or Result("refused", reason=accomplish.NOT_OFFERED)), behaviour
             )
             return
-        budget = accomplish.budget_of(offer, self.attempt, self._left_for_job(call))
+        money = self.attempt.cost_per_token if self.attempt else None
+        budget = accomplish.budget_of(offer, self._left_for_job(call), money)
         if budget is None:
             self.take_result(Answer(call.call_id, Result("refused", reason=accomplish.NOTHING_LEFT)), behaviour)
             return
@@ -257,10 +258,10 @@ class Conversation(StagedWork):
         if self.ended or call.state is CallState.STOPPED:
             self._cancel_job(call.call_id)
 
-    def _left_for_job(self, call: Call) -> int:
-        """Return the tokens that the job of a call may use up of its attempt's share; none where this is no attempt."""
+    def _left_for_job(self, call: Call) -> int | None:
+        """Return the tokens that the job of a call may use up of its attempt's share; None where this is no attempt."""
         if self.attempt is None:
-            return 0
+            return None
         known, turn = self.attempt.jobs, self.turn
         if call.call_id in known:
             return known[call.call_id]

@@ -142,6 +142,5 @@ def test_a_job_has_room_for_a_division_and_the_first_votes(
     offer: AccomplishEntry, left: int | None, expected: tuple[int, int] | None
 ) -> None:
     """What an attempt may give bounds it, and the shares of its own attempts fit in."""
-    attempt = None if left is None else attempts.Attempt("j", "a", 0, {}, left)
-    budget = budget_of(offer, attempt, left or 0)
+    budget = budget_of(offer, left)
     assert expected == (budget and (budget.tokens, budget.tokens_per_attempt))
