@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -100,6 +102,8 @@ FILLED: Sequence[Filled] = (
         {
             "call_id": "'call-' || n",
             "conversation_id": "'conversation-' || n",
+            "turn_id": "'turn-' || n",
+            "tool": "'tool-' || n % 10",
             "digest": "'-'",
             "state": "'answered'",
             "result_kind": "'succeeded'",
@@ -107,6 +111,17 @@ FILLED: Sequence[Filled] = (
             "proposed_at": _AGO,
         },
     ),
+    Filled(
+        "agent.turns",
+        {
+            "turn_id": "'turn-' || n",
+            "conversation_id": "'conversation-' || n",
+            "author": """jsonb_build_object('id', 'person:' || n % 10)""",
+            "state": "'finished'",
+            "ended_at": "now()",
+        },
+    ),
+    Filled("agent.conversations", {"conversation_id": "'conversation-' || n", "agent": "'agent-' || n % 10"}),
     Filled(
         "agent.history",
         {"machine": "'tool_call'", "event": "'proposed'", "to_state": "'open'", "call_id": "'call-' || n"},
@@ -163,6 +178,10 @@ def _jobs(whose: str | None = None, state: str | None = None) -> Act:
     return page
 
 
+def _calls(**filters: Any) -> Act:
+    return partial(admin.newest_calls, tenant=_TENANT, after=None, limit=PAGE, **filters)
+
+
 async def _history(connection: Connection) -> object:
     return await load_page(connection, Asked(_TENANT), None, PAGE)
 
@@ -184,7 +203,12 @@ LISTS: Mapping[str, Act] = {
     "grants_used_up": _listed(admin.GRANTS, "used_up"),
     "grants": _listed(admin.GRANTS),
     "limits": _listed(admin.COUNTERS),
-    "calls": partial(admin.newest_calls, tenant=_TENANT, after=None, limit=PAGE),
+    "calls": _calls(),
+    "calls_of_state": _calls(state="succeeded"),
+    "calls_of_tool": _calls(tool="tool-7"),
+    "calls_of_agent": _calls(agent="agent-7"),
+    "calls_of_requester": _calls(requester="person:7"),
+    "calls_since": _calls(since=datetime(2000, 1, 1, tzinfo=UTC)),
     "calls_unknown": partial(admin.unknown_calls, tenant=_TENANT, after=None, limit=PAGE),
     "history": _history,
     "jobs": _jobs(),

@@ -26,7 +26,8 @@ VIEWS = {
         FROM agent.staged_entries AS s JOIN agent.conversations AS c USING (conversation_id)
     """,
     "turns": """
-        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer
+        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer,
+               author ->> 'id' AS requester
         FROM agent.turns
     """,
     "steps": """

@@ -98,6 +98,7 @@ READ = {
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
     " proposed_at timestamptz, answered_at timestamptz, held text, next_message text",
+    "turns": "turn_id text, tenant text, requester text",
     "messages": "message_id text, tenant text, conversation_id text, text text, UNIQUE (conversation_id, message_id)",
     "log": "tenant text, conversation_id text, seq int, type text, at timestamptz default clock_timestamp(),"
     " data jsonb, PRIMARY KEY (conversation_id, seq)",

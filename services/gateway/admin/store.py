@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from placet.gateway.audit.history import LOOKED_AT, NEWEST, stretch
 from placet.gateway.store.paging import ROWS_MAX, Cursor
 from placet.runtime.queries import Query, query
 from placet.runtime.sql import Connection
@@ -101,38 +102,76 @@ async def find(connection: Connection, listed: Listed, tenant: str, row_id: str)
 
 
 # Of a staged call its end, once there is one.
+_KIND = (
+    "CASE c.result_kind WHEN 'staged' THEN coalesce((SELECT e.state FROM read.workspace_entries AS e WHERE"
+    " e.call_id = c.call_id AND e.tenant = c.tenant AND e.state NOT IN ('waiting', 'kept')), 'staged')"
+    " ELSE c.result_kind END"
+)
+#: What a list of calls can be narrowed by.
+_CALL_CONDITIONS = {
+    "state": f"coalesce({_KIND}, c.state) = :state",
+    "tool": "c.tool = :tool",
+    "agent": "v.agent = :agent",
+    "requester": "t.requester = :requester",
+    "since": "c.proposed_at >= :since",
+    "until": "c.proposed_at < :until",
+}
 _CALL = (
-    "c.call_id, c.tool, c.state, c.conversation_id, c.proposed_at, c.answered_at, CASE c.result_kind WHEN 'staged' THEN"
-    " coalesce((SELECT e.state FROM read.workspace_entries AS e WHERE e.call_id = c.call_id AND e.tenant = c.tenant"
-    " AND e.state NOT IN ('waiting', 'kept')), 'staged') ELSE c.result_kind END AS result_kind"
+    " AS place, c.call_id, c.tool, c.state, c.conversation_id, c.proposed_at, c.answered_at, v.agent, t.requester,"
+    f" {_KIND} AS result_kind"
 )
-# A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.
-_NEWEST_CALLS = query(
-    "newest_calls",
-    f"SELECT h.id::text AS place, {_CALL} FROM ("  # noqa: S608 - ours
-    "SELECT id, call_id FROM read.history WHERE service = 'agent' AND tenant = :tenant AND machine = 'tool_call'"
-    " AND event = 'proposed' AND (:after::bigint IS NULL OR id < :after::bigint) ORDER BY id DESC"
-    f" LIMIT {ROWS_MAX}) AS h JOIN read.tool_calls AS c USING (call_id) ORDER BY h.id DESC LIMIT :most",
-)
-_UNKNOWN_CALLS = query(
-    "unknown_calls",
-    f"SELECT c.call_id AS place, {_CALL} FROM read.executions AS x JOIN read.tool_calls AS c USING (call_id)"  # noqa: S608 - ours
-    " WHERE x.state = 'unknown' AND x.tenant = :tenant AND c.tenant = :tenant"
-    " AND (:at::timestamptz IS NULL OR (c.proposed_at, c.call_id) < (:at::timestamptz, :after::text))"
-    " ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT :most",
+# Each by its key: a planner that expects many rows would read whole tables to join them.
+_OF_CALL = (
+    " CROSS JOIN LATERAL (SELECT * FROM read.tool_calls WHERE call_id = listed.call_id AND tenant = :tenant LIMIT 1) AS c"
+    " LEFT JOIN LATERAL (SELECT requester FROM read.turns WHERE turn_id = c.turn_id LIMIT 1) AS t ON true"
+    " LEFT JOIN LATERAL (SELECT agent FROM read.conversations"
+    " WHERE conversation_id = c.conversation_id AND tenant = :tenant LIMIT 1) AS v ON true WHERE true"
 )
 
 
-async def newest_calls(connection: Connection, tenant: str, *, after: int | None, limit: int) -> list[Row]:
-    """Return calls of a tenant with their `place` among all, newest first, from before the place `after` on."""
-    rows = await connection.run(_NEWEST_CALLS, tenant=tenant, after=after, most=limit)
-    return [dict(row) for row in rows]
+@lru_cache
+def _calls(names: tuple[str, ...], *, unknown: bool) -> Query:
+    wanted = "".join(f" AND {_CALL_CONDITIONS[name]}" for name in names)
+    if unknown:
+        after = " AND (:at::timestamptz IS NULL OR (c.proposed_at, c.call_id) < (:at::timestamptz, :after::text))"
+        return query(
+            "unknown_calls",
+            f"SELECT c.call_id{_CALL} FROM (SELECT call_id FROM read.executions WHERE state = 'unknown'"  # noqa: S608 - ours
+            f" AND tenant = :tenant) AS listed{_OF_CALL}{wanted}{after}"
+            " ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT :most",
+        )
+    # A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.
+    return query(
+        "newest_calls",
+        f"SELECT listed.id::text{_CALL} FROM (SELECT id, call_id FROM read.history WHERE service = 'agent'"  # noqa: S608 - ours
+        " AND tenant = :tenant AND machine = 'tool_call' AND event = 'proposed' AND id >= :floor AND id < :before"
+        f" ORDER BY id DESC LIMIT {LOOKED_AT if names else ROWS_MAX}) AS listed{_OF_CALL}{wanted}"
+        " ORDER BY listed.id DESC LIMIT :most",
+    )
 
 
-async def unknown_calls(connection: Connection, tenant: str, *, after: Cursor | None, limit: int) -> list[Row]:
+async def newest_calls(
+    connection: Connection, tenant: str, *, after: int | None, limit: int, **filters: Any
+) -> tuple[list[Row], int | None]:
+    """Return calls of a tenant with their `place` among all, newest first, from before the place `after` on.
+
+    Where they are narrowed, a page looks through LOOKED_AT rows of the history at most, so that it costs the same
+    however rare is what fits; the second value is then the place where the next page goes on, None at the end of all.
+    """
+    before = NEWEST if after is None else after
+    lowest, before = await stretch(connection, "agent", filters.get("since"), filters.get("until"), before)
+    floor = max(lowest, before - LOOKED_AT) if filters else lowest
+    asked = {**filters, "floor": floor, "before": before, "most": limit}
+    rows = [dict(row) for row in await connection.run(_calls(tuple(filters), unknown=False), tenant=tenant, **asked)]
+    return rows, floor if floor > lowest else None
+
+
+async def unknown_calls(
+    connection: Connection, tenant: str, *, after: Cursor | None, limit: int, **filters: Any
+) -> list[Row]:
     """Return the calls of a tenant whose outcome nobody knows, newest first, each its own `place`."""
-    values = {"at": after.at if after else None, "after": after.id if after else None}
-    return [dict(row) for row in await connection.run(_UNKNOWN_CALLS, tenant=tenant, **values, most=limit)]
+    asked = {**filters, "at": after.at if after else None, "after": after.id if after else None, "most": limit}
+    return [dict(row) for row in await connection.run(_calls(tuple(filters), unknown=True), tenant=tenant, **asked)]
 
 
 _USED = query(

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ResolveCall
+from placet.contracts.messages.message import ResultKind
 from placet.contracts.messages.tool_calls import NOTE_MAX, Resolution
 from placet.contracts.signed import signed
 from placet.gateway.admin import store as lists
+from placet.gateway.admin.history_routes import Name
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.conversations.items import arguments_value, outcome_status, status_of
 from placet.gateway.conversations.rules import call_status
-from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
+from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of, place_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
+from placet.gateway.store.paging import Cursor, encode_cursor
 from placet.gateway.store.read import Row
 from placet.gateway.workspaces.store import load_entry
 
@@ -95,6 +98,8 @@ class CallLineOut(BaseModel):
         description="The kind of its result, for example `succeeded`; of a staged call what became of it, once that is "
         "known; before there is a result `open`, `continued` or `stopped`."
     )
+    agent: str | None = None
+    requester: str | None = Field(default=None, description="Whose message the turn of the call answered.")
     conversation_id: str
     proposed_at: datetime
     answered_at: datetime | None = None
@@ -104,29 +109,54 @@ class CallPage(BaseModel):
     """Calls, newest first."""
 
     items: list[CallLineOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
+    next: str | None = Field(
+        default=None,
+        description="Cursor of the next page; null on the last. A page that is narrowed looks through "
+        f"{lists.LOOKED_AT} rows of the history at most, so one with few calls, even none, may have a next.",
+    )
+
+
+class CallQuery(BaseModel):
+    """The query of a list of calls; what is left out, or empty, asks for any."""
+
+    state: Annotated[
+        Literal["", "open", "continued", "stopped", ResultKind],
+        Field(description="As in the list; `unknown` is only what nobody has resolved so far."),
+    ] = ""
+    tool: Annotated[Name, Field(description="Calls of this tool.")] = ""
+    agent: Annotated[Name, Field(description="Calls of this agent.")] = ""
+    requester: Annotated[Name, Field(description="Whose message led to it: `person:ada`.")] = ""
+    since: Annotated[AwareDatetime | None, Field(description="Proposed at or after this moment, with its zone.")] = None
+    until: Annotated[AwareDatetime | None, Field(description="Proposed before this moment, with its zone.")] = None
+    limit: Annotated[int, Field(ge=1, le=200, description="Rows on a page.")] = 50
+    cursor: Annotated[str | None, Field(max_length=400, description="`next` of the page before.")] = None
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What is asked, and nothing of the page."""
+        return {name: value for name, value in self if value and name not in {"limit", "cursor"}}
 
 
 @router.get("", response_model=CallPage, responses=described(400, 401, 403, 503))
-async def list_calls(
-    deps: DepsOf,
-    caller: CallerOf,
-    state: Annotated[Literal["unknown"] | None, Query(description="Only calls nobody knows the outcome of.")] = None,
-    limit: Limit = 50,
-    after: After = None,
-) -> Any:
+async def list_calls(deps: DepsOf, caller: CallerOf, query: Annotated[CallQuery, Query()]) -> Any:
     """List the calls of your tenant, newest first; for administrators."""
     caller.need(Scope.ADMIN)
+    filters, limit, further = query.filters, query.limit, None
     async with reading(deps.runtime.database) as connection:
-        if state == "unknown":
-            rows = await lists.unknown_calls(connection, caller.tenant, after=cursor_of(after), limit=limit + 1)
+        page = {"tenant": caller.tenant, "limit": limit + 1}
+        if filters.get("state") == "unknown":
+            del filters["state"]
+            rows = await lists.unknown_calls(connection, **page, after=cursor_of(query.cursor), **filters)
         else:
-            rows = await lists.newest_calls(connection, caller.tenant, after=place_of(after), limit=limit + 1)
+            rows, further = await lists.newest_calls(connection, **page, after=place_of(query.cursor), **filters)
     items = [
         CallLineOut.model_validate({**row, "id": row["call_id"], "state": row["result_kind"] or row["state"]})
         for row in rows[:limit]
     ]
-    return {"items": items, "next": next_of(rows, limit, "proposed_at", "place")}
+    following = next_of(rows, limit, "proposed_at", "place")
+    if following is None and further is not None:
+        following = encode_cursor(Cursor(datetime.now(UTC), str(further)))
+    return {"items": items, "next": following}
 
 
 @router.get("/{call_id}", responses=described(401, 403, 404, 503))

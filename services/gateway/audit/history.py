@@ -103,13 +103,23 @@ async def load_page(
     return rows, following or None
 
 
-async def _stream(connection: Connection, service: str, asked: Asked, before: int, most: int) -> Stream:
+async def stretch(
+    connection: Connection, service: str, since: datetime | None, until: datetime | None, before: int
+) -> tuple[int, int]:
+    """Return between which ids of a history all rows of a time are: from the first, and before the second.
+
+    `before` is where the page before ended, NEWEST on the first. Rows of up to SLACK beyond the time are among them.
+    """
     ends = lowest, highest = await store.ends(connection, service)
-    if asked.since:
-        lowest = await store.first_since(connection, service, asked.since - SLACK, ends)
-    if asked.until and before == NEWEST:
-        before = await store.first_since(connection, service, asked.until + SLACK, ends)
-    before = min(before, highest + 1)
+    if since:
+        lowest = await store.first_since(connection, service, since - SLACK, ends)
+    if until and before == NEWEST:
+        before = await store.first_since(connection, service, until + SLACK, ends)
+    return lowest, min(before, highest + 1)
+
+
+async def _stream(connection: Connection, service: str, asked: Asked, before: int, most: int) -> Stream:
+    lowest, before = await stretch(connection, service, asked.since, asked.until, before)
     floor = lowest if asked.call_id else max(lowest, before - LOOKED_AT)
     # One more than the page holds: then not all can be taken, and the next page goes on where this one ends.
     rows = await store.load_changes(connection, service, asked.filters, (floor, before), most + 1)

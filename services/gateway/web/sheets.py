@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from fastapi import Response
 
 from placet.contracts.errors import Refused
+from placet.contracts.messages.message import ResultKind
+from placet.domain.approvers import identity_of
 from placet.gateway.admin import history_routes as history
 from placet.gateway.admin import key_routes as keys
 from placet.gateway.admin import limit_routes as limits
@@ -61,7 +63,7 @@ class Sheet:
     #: States to choose from; the first is shown where nobody chose, `all` asks for every one.
     states: tuple[str, ...] = ()
     #: What else rows can be narrowed by: each name with its type of input.
-    filters: Mapping[str, Literal["text", "date"]] = field(default_factory=dict)
+    filters: Mapping[str, Literal["text", "date", "who"]] = field(default_factory=dict)
     #: Where all that fits is had as a file; formats are CSV and JSON lines.
     export: str = ""
     #: What is asked, as the API of its export takes it; raises ValueError for what that refuses.
@@ -108,18 +110,18 @@ def _shown(showing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, st
 
 
 async def _calls(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
-    state = asked.get("state")
-    found = _dumped(await tool_calls.list_calls(deps, caller, "unknown" if state == "unknown" else None, PAGE, after))
-    if state or after:
+    query = tool_calls.CallQuery.model_validate({**_days(asked), "limit": PAGE, "cursor": after})
+    found = _dumped(await tool_calls.list_calls(deps, caller, query))
+    if query.state or after:
         return found
     # What nobody knows the outcome of comes first.
-    unknown, _ = _dumped(await tool_calls.list_calls(deps, caller, "unknown", PAGE, None))
+    unknown, _ = _dumped(await tool_calls.list_calls(deps, caller, query.model_copy(update={"state": "unknown"})))
     known = {row["id"] for row in unknown}
     return [*unknown, *(row for row in found[0] if row["id"] not in known)], found[1]
 
 
-def _history_query(asked: Asked) -> dict[str, str]:
-    """Return what is asked of the history as its API takes it: whole days, in UTC, the last one with its evening.
+def _days(asked: Asked) -> dict[str, str]:
+    """Return what is asked as the API takes it: whole days, in UTC, the last one with its evening, and ids of people.
 
     Raises ValueError for what is no day.
     """
@@ -127,11 +129,13 @@ def _history_query(asked: Asked) -> dict[str, str]:
     for name, days in (("since", 0), ("until", 1)):
         if name in query:
             query[name] = f"{date.fromisoformat(query[name]) + timedelta(days=days)}T00:00:00Z"
+    if (requester := query.get("requester")) and ":" not in requester:
+        query["requester"] = identity_of(requester)
     return query
 
 
 async def _history(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
-    query = history.HistoryQuery.model_validate({**_history_query(asked), "limit": PAGE, "cursor": after})
+    query = history.HistoryQuery.model_validate({**_days(asked), "limit": PAGE, "cursor": after})
     return _dumped(await history.list_changes(deps, caller, query))
 
 
@@ -206,9 +210,24 @@ SHEETS: Mapping[str, Sheet] = {
     for each in (
         Sheet(
             "calls",
-            {"tool": "code", "state": "badge", "conversation_id": "conversation", "proposed_at": "moment"},
+            {
+                "tool": "code",
+                "state": "badge",
+                "agent": "text",
+                "requester": "who",
+                "conversation_id": "conversation",
+                "proposed_at": "moment",
+            },
             _calls,
-            states=("all", "unknown"),
+            states=(
+                "all",
+                "unknown",
+                "open",
+                "continued",
+                "stopped",
+                *(each for each in get_args(ResultKind) if each != "unknown"),
+            ),
+            filters={"tool": "text", "agent": "text", "requester": "who", "since": "date", "until": "date"},
             show=_shown(tool_calls.show),
         ),
         Sheet(
@@ -278,14 +297,14 @@ SHEETS: Mapping[str, Sheet] = {
             filters={
                 "machine": "text",
                 "event": "text",
-                "actor": "text",
+                "actor": "who",
                 "subject_id": "text",
                 "call_id": "text",
                 "since": "date",
                 "until": "date",
             },
             export="/v1/history/export",
-            query=_history_query,
+            query=_days,
             show=_shown(history.show),
         ),
         Sheet(

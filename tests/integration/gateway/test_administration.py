@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from placet.contracts.messages import ResolveCall, RetryDelivery
+from placet.gateway.admin import store
 from placet.gateway.store.paging import Cursor, encode_cursor
 from placet.gateway.web.sheets import SHEETS
 from tests.integration.gateway.test_inbox_page import Form, signed_in
@@ -38,12 +40,16 @@ def name_of(number: int) -> str:
     return f"call-{number * 37 % 1000:04}"
 
 
-def a_call_row(house: House, number: int, *, kind: str | None = "succeeded", tenant: str = "acme") -> str:
+def a_call_row(
+    house: House, number: int, *, kind: str | None = "succeeded", tenant: str = "acme", **changes: str
+) -> str:
     """Let the agent show a call; one of unknown outcome is an executor's too."""
     call_id = name_of(number)
     at = datetime.now(UTC) - timedelta(minutes=200 - number)
     place = {"call_id": call_id, "tenant": tenant, "conversation_id": "c"}
     call = {"turn_id": "t", "message_id": "m", "step": 1, "position": number, "tool": "refund", "arguments": "{}"}
+    place |= {"conversation_id": changes.pop("conversation_id", "c")}
+    call |= changes
     state = "answered" if kind else "open"
     insert(house.url, "tool_calls", **place, **call, digest="d" * 64, state=state, result_kind=kind, proposed_at=at)
     proposed = {
@@ -130,6 +136,57 @@ async def test_of_a_staged_call_the_list_says_what_became_of_it(house: House) ->
     async with house.client(house.key("admin")) as api:
         listed = (await api.get("/v1/tool-calls")).json()["items"]
     assert ["unknown", "left_out", "staged", "succeeded"] == [each["state"] for each in listed]
+
+
+async def test_calls_are_narrowed_and_what_nobody_knows_still_stands_first(
+    house: House, ada: httpx.AsyncClient
+) -> None:
+    """By state, tool, agent, requester and day; a person is named by their id alone, too."""
+    insert(house.url, "conversations", conversation_id="shop", tenant="acme", agent="shop", language="en", labels={})
+    insert(house.url, "turns", turn_id="hers", tenant="acme", requester="person:grace")
+    lost = a_call_row(house, 0, kind="unknown", tool="mail")
+    for number in range(1, 4):
+        a_call_row(house, number)
+    sent = a_call_row(house, 4, tool="mail", conversation_id="shop")
+    hers = a_call_row(house, 5, kind="failed", turn_id="hers")
+    today = datetime.now(UTC).date()
+    asked = [
+        {"tool": "mail"},
+        {"agent": "shop"},
+        {"requester": "person:grace"},
+        {"requester": "grace"},
+        {"state": "failed"},
+        {"state": "unknown", "tool": "refund"},
+        {"tool": "mail", "until": str(today - timedelta(days=3))},
+        {"tool": "mail", "since": str(today - timedelta(days=3))},
+        {"since": "yesterday"},
+    ]
+    pages = [await ada.get("/admin/calls", params=each) for each in asked]
+    shown = [re.findall(r'/admin/calls/(call-\d+)"', page.text) for page in pages]
+    assert [[lost, sent], [sent], [hers], [hers], [hers], [], [], [lost, sent], []] == shown
+    assert [200] * 8 + [400] == [page.status_code for page in pages]
+    assert 'value="mail"' in pages[0].text
+
+
+async def test_a_narrowed_page_looks_through_a_bounded_number_of_calls(
+    house: House, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing fits so far, the page says that there are older ones, and leads to them."""
+    monkeypatch.setattr(store, "LOOKED_AT", 3)
+    rare = a_call_row(house, 0, tool="mail")
+    for number in range(1, 6):
+        a_call_row(house, number)
+    seen, cursor = list[list[str]](), None
+    async with house.client(house.key("admin")) as api:
+        while True:
+            page = (
+                await api.get("/v1/tool-calls", params={"tool": "mail"} | ({"cursor": cursor} if cursor else {}))
+            ).json()
+            seen.append([each["id"] for each in page["items"]])
+            if not (cursor := page["next"]):
+                break
+    first = await ada.get("/admin/calls", params={"tool": "mail"})
+    assert ([[], [rare]], True) == (seen, "there are older ones" in first.text and 'rel="next"' in first.text)
 
 
 async def test_an_action_on_a_row_is_the_api_s(house: House, ada: httpx.AsyncClient) -> None:
