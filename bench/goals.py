@@ -46,6 +46,7 @@ GOALS = (
     Goal("a million pending: first page", "first_page_vs_1000", 1.2),
     Goal("a million pending: expiry", "expiry_of_5_vs_1000", 1.2),
     Goal("a million rows: first page of every list, the worst", "list_*", 1.2),
+    Goal("a million rows: first page of narrowed calls, the worst", "narrowed_*", 2),
     Goal("a thousand staged files: last entry to first", "stage_last_vs_first", 1.5, 1.2),
     Goal("a thousand staged files: commit, s", "commit_s", 30, 10),
     Goal("a thousand staged files: commit of an entry to few", "commit_per_entry_vs_few", 1.5, 1.2),

@@ -49,6 +49,8 @@ _COLUMNS = """
     WHERE table_schema = %s AND table_name = %s AND is_nullable = 'NO' AND column_default IS NULL AND is_identity = 'NO'
 """
 _AGO = "now() - n * interval '1 second'"
+#: Behind the name of a thing: ids of ours are in the order of time, the newest last.
+_ID = "lpad((1000000000 - n)::text, 10, '0')"
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,9 @@ FILLED: Sequence[Filled] = (
     Filled(
         "agent.tool_calls",
         {
-            "call_id": "'call-' || n",
-            "conversation_id": "'conversation-' || n",
-            "turn_id": "'turn-' || n",
+            "call_id": f"'call-' || {_ID}",
+            "conversation_id": f"'conversation-' || {_ID}",
+            "turn_id": f"'turn-' || {_ID}",
             "tool": "'tool-' || n % 10",
             "digest": "'-'",
             "state": "'answered'",
@@ -114,23 +116,23 @@ FILLED: Sequence[Filled] = (
     Filled(
         "agent.turns",
         {
-            "turn_id": "'turn-' || n",
-            "conversation_id": "'conversation-' || n",
+            "turn_id": f"'turn-' || {_ID}",
+            "conversation_id": f"'conversation-' || {_ID}",
             "author": """jsonb_build_object('id', 'person:' || n % 10)""",
             "state": "'finished'",
             "ended_at": "now()",
         },
     ),
-    Filled("agent.conversations", {"conversation_id": "'conversation-' || n", "agent": "'agent-' || n % 10"}),
+    Filled("agent.conversations", {"conversation_id": f"'conversation-' || {_ID}", "agent": "'agent-' || n % 10"}),
     Filled(
         "agent.history",
-        {"machine": "'tool_call'", "event": "'proposed'", "to_state": "'open'", "call_id": "'call-' || n"},
+        {"machine": "'tool_call'", "event": "'proposed'", "to_state": "'open'", "call_id": f"'call-' || {_ID}"},
     ),
     Filled("approval.history", {"machine": "'approval'", "event": "'opened'", "to_state": "'pending'"}),
     Filled(
         "executor.executions",
         {
-            "call_id": "'call-' || n",
+            "call_id": f"'call-' || {_ID}",
             "permit_id": "'permit-' || n",
             # Few of all, however many calls there were: people resolve them.
             "state": "CASE WHEN n <= 60 THEN 'unknown' ELSE 'succeeded' END",
@@ -204,11 +206,11 @@ LISTS: Mapping[str, Act] = {
     "grants": _listed(admin.GRANTS),
     "limits": _listed(admin.COUNTERS),
     "calls": _calls(),
-    "calls_of_state": _calls(state="succeeded"),
-    "calls_of_tool": _calls(tool="tool-7"),
-    "calls_of_agent": _calls(agent="agent-7"),
-    "calls_of_requester": _calls(requester="person:7"),
-    "calls_since": _calls(since=datetime(2000, 1, 1, tzinfo=UTC)),
+    "narrowed_calls_by_state": _calls(state="succeeded"),
+    "narrowed_calls_by_tool": _calls(tool="tool-7"),
+    "narrowed_calls_by_agent": _calls(agent="agent-7"),
+    "narrowed_calls_by_requester": _calls(requester="person:7"),
+    "narrowed_calls_by_day": _calls(since=datetime(2000, 1, 1, tzinfo=UTC)),
     "calls_unknown": partial(admin.unknown_calls, tenant=_TENANT, after=None, limit=PAGE),
     "history": _history,
     "jobs": _jobs(),
@@ -216,6 +218,9 @@ LISTS: Mapping[str, Act] = {
     "jobs_failed": _jobs(state="failed"),
     "conversations_held": _held,
 }
+
+#: Lists that look through many rows for a page, though never more however many there are.
+NARROWED = frozenset(name for name in LISTS if name.startswith("narrowed_"))
 
 
 async def measure(rows: int, times: int) -> dict[str, dict[int, float]]:

@@ -16,7 +16,7 @@ calls = Resource("tool-calls", "List and show tool calls, and resolve those of u
 calls.list(
     "List calls, newest first.",
     ["id", "state", "tool", "conversation_id", "proposed_at"],
-    states="unknown (nobody knows the outcome) or all.",
+    states="unknown (nobody knows the outcome), open, how it ended (succeeded, denied, …), or all.",
     state="unknown",
 )
 calls.show(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from placet.contracts.messages import ConversationDelta, ConversationItems, DecisionAnswered, JobEvents, RulebookTried
+from placet.contracts.messages import (
+    ApprovalCommented,
+    ConversationDelta,
+    ConversationItems,
+    DecisionAnswered,
+    JobEvents,
+    RulebookTried,
+)
 from placet.gateway.admin.trials import Trials
 from placet.gateway.approvals.decisions import Decisions
 from placet.gateway.conversations.items import Delta
@@ -15,7 +22,7 @@ from placet.runtime.consumer import read_envelope
 
 async def pass_on(delivery: Delivery, hub: Hub) -> None:
     """Hand new items and pieces of text to the clients of this instance."""
-    if hub.is_idle and delivery.key.startswith(("items.", "job.")):
+    if hub.is_idle and not delivery.key.startswith("delta."):
         return
     events, _ = read_envelope(delivery.body)
     for event in events:
@@ -27,6 +34,8 @@ async def pass_on(delivery: Delivery, hub: Hub) -> None:
             case ConversationDelta() as piece:
                 delta = Delta(**piece.model_dump(exclude={"tenant", "conversation_id"}))
                 hub.tell_delta(Topic(piece.tenant, piece.conversation_id), delta)
+            case ApprovalCommented(tenant=tenant, approval_id=approval_id):
+                hub.tell_comment(tenant, approval_id)
 
 
 async def take_answer(delivery: Delivery, decisions: Decisions, trials: Trials) -> None:

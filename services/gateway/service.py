@@ -116,6 +116,7 @@ def build(
     add_pages(app)
     duties, resources = _open_to_slack(app, deps)
     live = tuple(Destination("conversations", key) for key in ("items.#", "delta.#", "job.#"))
+    live += (Destination("decisions", "approval-commented"),)
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
         name="gateway",

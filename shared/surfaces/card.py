@@ -30,7 +30,7 @@ QUOTE_MAX = 600
 TRICKS_MAX = 5
 _WORD_MAX = 60
 #: Why a call whose arguments have one is decided by itself, for people.
-LOOK_TWICE = "something in its arguments is to be looked at twice"
+LOOK_TWICE = "something in its arguments needs a second look"
 _ROLES = {"requester": "whoever asked", "operators": "operators"}
 
 

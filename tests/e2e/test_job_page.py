@@ -14,6 +14,7 @@ from placet.gateway.web.job_picture import DOTS_MAX
 from placet.gateway.web.jobs import TRIED_MAX
 from placet.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded
+from tests.integration.gateway.test_inbox_browser import faults_of
 from tests.support.jobs import MODEL, SURE, begin, ended
 from tests.support.ports import free_port
 
@@ -93,7 +94,10 @@ LONG = "src-" + "a" * 60
 async def test_no_page_of_jobs_scrolls_sideways(
     house: Embedded, browser: Browser, tmp_path: Path, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    """On a phone, with thirty tasks, long names and a long line of the log; nor does the inbox beside them."""
+    """On a phone, with thirty tasks, long names and a long line of the log; nor does the inbox beside them.
+
+    Axe-core knows no fault of them either.
+    """
     ada = house.caller()
     page = await browser.new_page(
         base_url=ada.url,
@@ -106,12 +110,13 @@ async def test_no_page_of_jobs_scrolls_sideways(
         each["needs"] = [f"{LONG[:40]}-{need}" for need in each["needs"]]
     task = f"Change {LONG * 4}/{LONG * 4}.py."
     job_id = await begin(ada, task=task, tasks=tasks, answer_schema=dict(hanoi.ANSWER_SCHEMA), **SURE)
-    wide = {}
+    wide, faults = {}, {}
     try:
         for path in (f"/jobs/{job_id}", "/jobs", "/inbox", "/inbox?view=all"):
             await page.goto(path)
             found = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
             wide[path] = await page.evaluate(found)
+            faults[path] = await faults_of(page)
             await page.screenshot(
                 path=tmp_path / f"{path.split('/')[1].partition('?')[0]}-{len(wide)}.png", full_page=True
             )
@@ -119,6 +124,7 @@ async def test_no_page_of_jobs_scrolls_sideways(
         await page.close()
         await ada.post(f"/v1/jobs/{job_id}/cancel")
     assert {path: [width, width] for path in wide} == wide
+    assert {} == {path: found for path, found in faults.items() if found}
 
 
 async def test_a_job_is_cancelled_on_its_page(house: Embedded, browser: Browser) -> None:

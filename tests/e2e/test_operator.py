@@ -14,6 +14,7 @@ from playwright.async_api import Browser, expect
 from placet.gateway.identity.bootstrap import create_key
 from placet.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded, placet, running
+from tests.integration.gateway.test_inbox_browser import faults_of
 from tests.support.people import Caller, a_visitor, is_result, is_turn_end
 
 pytestmark = pytest.mark.timeout(240)
@@ -117,6 +118,7 @@ async def test_an_operator_works_in_a_browser(house: Embedded, browser: Browser,
     await page.goto(f"{url}/operator")
     await page.locator("#connection[data-state=live]").wait_for()
     await page.screenshot(path=tmp_path / "list.png")
+    faults = await faults_of(page)
     await page.locator(".held-talk a").first.click()
     await page.get_by_role("button", name="Take over").click()
     await expect(page.locator(".badge", has_text="you answer")).to_be_visible()
@@ -130,6 +132,7 @@ async def test_an_operator_works_in_a_browser(house: Embedded, browser: Browser,
     await expect(page.locator(".said.operator .text").last).to_have_text("Yes, I am.")
     assert (await visitor.see(is_operator))["data"]["text"] == "Yes, I am."
     await page.screenshot(path=tmp_path / "talk.png")
+    assert [] == faults + await faults_of(page)
     await page.get_by_role("button", name="Give back to the assistant").click()
     await expect(page.locator(".badge", has_text="the assistant answers")).to_be_visible()
     await visitor.see(is_holder("agent"))

@@ -122,7 +122,8 @@ _CALL = (
 )
 # Each by its key: a planner that expects many rows would read whole tables to join them.
 _OF_CALL = (
-    " CROSS JOIN LATERAL (SELECT * FROM read.tool_calls WHERE call_id = listed.call_id AND tenant = :tenant LIMIT 1) AS c"
+    " CROSS JOIN LATERAL (SELECT * FROM read.tool_calls"
+    " WHERE call_id = listed.call_id AND tenant = :tenant LIMIT 1) AS c"
     " LEFT JOIN LATERAL (SELECT requester FROM read.turns WHERE turn_id = c.turn_id LIMIT 1) AS t ON true"
     " LEFT JOIN LATERAL (SELECT agent FROM read.conversations"
     " WHERE conversation_id = c.conversation_id AND tenant = :tenant LIMIT 1) AS v ON true WHERE true"
@@ -158,12 +159,13 @@ async def newest_calls(
     Where they are narrowed, a page looks through LOOKED_AT rows of the history at most, so that it costs the same
     however rare is what fits; the second value is then the place where the next page goes on, None at the end of all.
     """
-    before = NEWEST if after is None else after
-    lowest, before = await stretch(connection, "agent", filters.get("since"), filters.get("until"), before)
-    floor = max(lowest, before - LOOKED_AT) if filters else lowest
+    before, lowest, floor = NEWEST if after is None else after, 0, 0
+    if filters:
+        lowest, before = await stretch(connection, "agent", filters.get("since"), filters.get("until"), before)
+        floor = max(lowest, before - LOOKED_AT)
     asked = {**filters, "floor": floor, "before": before, "most": limit}
-    rows = [dict(row) for row in await connection.run(_calls(tuple(filters), unknown=False), tenant=tenant, **asked)]
-    return rows, floor if floor > lowest else None
+    rows = await connection.run(_calls(tuple(filters), unknown=False), tenant=tenant, **asked)
+    return list(rows), floor if floor > lowest else None
 
 
 async def unknown_calls(

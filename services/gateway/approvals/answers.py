@@ -20,7 +20,8 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approvals
-from placet.surfaces.card import LOOK_TWICE, tricks
+from placet.surfaces.card import LOOK_TWICE, Trick, tricks
+from placet.surfaces.plan import is_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,22 @@ class Answer:
     leave_out: tuple[str, ...] = ()
 
 
+def tricks_of(approval: Row) -> list[Trick]:
+    """Return what in the arguments of a row of `read.approvals` looks like a trick."""
+    return tricks(approval["arguments"], approval["origins"] if acts(approval["category"] or "") else None)
+
+
+def alone(approval: Row) -> str:
+    """Return why a call is approved by itself and among no others, in English; empty where it may be one of several."""
+    if is_commit(approval["tool"]):
+        return "it is a plan of several entries"
+    why = why_alone(ApprovalRule.model_validate(approval["approval_rule"]), approval["category"] or "")
+    return why or (LOOK_TWICE if tricks_of(approval) else "")
+
+
 def refuse_risky(approval: Row) -> None:
     """Raise Refused (409) for a call that nobody approves in passing."""
-    category = approval["category"] or ""
-    why = why_alone(ApprovalRule.model_validate(approval["approval_rule"]), category)
-    if not why and tricks(approval["arguments"], approval["origins"] if acts(category) else None):
-        why = LOOK_TWICE
-    if why:
+    if why := alone(approval):
         detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
         raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
 

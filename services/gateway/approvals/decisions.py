@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from prometheus_client import Counter
@@ -23,6 +24,7 @@ from placet.contracts.messages.tool_calls import AnswerKind
 from placet.contracts.signing import Purpose, Signer
 from placet.domain.approvers import name_of
 from placet.domain.catalog import Catalog
+from placet.domain.directory import Person
 from placet.gateway.approvals.store.links import settle_link, use_links
 from placet.gateway.http.awaited import Awaited, Waiting
 from placet.gateway.identity.auth import Caller
@@ -227,11 +229,14 @@ class Decisions:
         )
 
 
-def in_words(refusal: Refused, locale: str = "en") -> str:
-    """Return what a person is told of a refusal, in one or two sentences; what no catalogue has in English."""
-    by = refusal.facts.get("decided_by")
+def in_words(refusal: Refused, locale: str = "en", people: Mapping[str, Person] = MappingProxyType({})) -> str:
+    """Return what a person is told of a refusal, in one or two sentences; what no catalogue has in English.
+
+    Whoever was faster is called as `people` have it, who are found by id.
+    """
+    by = name_of(str(refusal.facts.get("decided_by") or ""))
     if by:
-        who = text(locale, "Decided by {person}.", person=name_of(str(by)))
+        who = text(locale, "Decided by {person}.", person=(people[by].name if by in people else "") or by)
         return f"{text(locale, refusal.title)} {who}"
     detail, title = str(refusal.facts.get("detail") or ""), text(locale, refusal.title)
     translated = text(locale, detail) if detail else title

@@ -17,6 +17,7 @@ from placet.gateway.admin import store as lists
 from placet.gateway.admin.history_routes import Name
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
+from placet.gateway.audit.history import LOOKED_AT
 from placet.gateway.conversations.items import arguments_value, outcome_status, status_of
 from placet.gateway.conversations.rules import call_status
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
@@ -112,7 +113,7 @@ class CallPage(BaseModel):
     next: str | None = Field(
         default=None,
         description="Cursor of the next page; null on the last. A page that is narrowed looks through "
-        f"{lists.LOOKED_AT} rows of the history at most, so one with few calls, even none, may have a next.",
+        f"{LOOKED_AT} rows of the history at most, so one with few calls, even none, may have a next.",
     )
 
 
@@ -143,7 +144,7 @@ async def list_calls(deps: DepsOf, caller: CallerOf, query: Annotated[CallQuery,
     caller.need(Scope.ADMIN)
     filters, limit, further = query.filters, query.limit, None
     async with reading(deps.runtime.database) as connection:
-        page = {"tenant": caller.tenant, "limit": limit + 1}
+        page: dict[str, Any] = {"tenant": caller.tenant, "limit": limit + 1}
         if filters.get("state") == "unknown":
             del filters["state"]
             rows = await lists.unknown_calls(connection, **page, after=cursor_of(query.cursor), **filters)
@@ -204,7 +205,7 @@ async def resolve(
         raise Refused("No executor took such a call.", status=404, kind="not-found")
     if execution["state"] != "unknown":
         facts = {name: execution[name] for name in ("state", "resolution", "resolved_by")}
-        raise Refused("The outcome of this call is not unknown.", status=409, kind="not-unknown", **facts)
+        raise Refused("The outcome of this call is already known.", status=409, kind="not-unknown", **facts)
     word = ResolveCall(
         tenant=caller.tenant,
         call_id=call_id,

@@ -36,7 +36,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something in a tenant that pages look at again: `approvals`, or `held` conversations. Never kept."""
+    """Something in a tenant that pages look at again: `approvals`, `comments`, or `held` conversations. Never kept."""
 
     event: str
     data: dict[str, Any]
@@ -154,6 +154,10 @@ class Hub:
                 self._tell(Topic(topic.tenant), Notice("held", {"conversation_id": topic.conversation_id}))
             elif item.type == "approval":
                 self._tell(Topic(topic.tenant), Notice("approvals", {"approval_id": item.data.get("approval_id")}))
+
+    def tell_comment(self, tenant: str, approval_id: str) -> None:
+        """Tell who follows the tenant that somebody said something about an approval; what, they ask for."""
+        self._tell(Topic(tenant), Notice("comments", {"approval_id": approval_id}))
 
     def close(self) -> None:
         """End every stream, and those that begin later."""

@@ -130,11 +130,11 @@ async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapsho
         # Whoever may chat may name any conversation; what else the history says is not believed.
         return await found(deps, caller, *body.remembered)
     if not body.begins:
-        detail = (
+        which = (
             "goes on with a conversation, and nothing says which: name it as `conversation`, name its last response as "
             "`previous_response_id`, or post the items of its responses with their ids"
         )
-        raise invalid("input", detail, kind="conversation-required")
+        raise invalid("input", which, kind="conversation-required")
     return None
 
 

@@ -94,7 +94,7 @@ def _place(lines: Sequence[str], at: int, end: int) -> str:
     for last in range(end, min(len(lines), end + _PLACE_MAX) + 1):
         if text.count(found := "".join(lines[at:last])) == 1:
             return found
-    raise NotSuggested("The file's rules are not to be told apart.")
+    raise NotSuggested("The file's rules cannot be told apart.")
 
 
 def _name(rule: str, tool: str, taken: set[str]) -> str:

@@ -13,7 +13,6 @@ from starlette.datastructures import FormData
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
-from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
 from placet.gateway.conversations.store import end_of_call, find_conversation, newest_number
@@ -70,14 +69,12 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
     except MoreIsLeftOut as more:
         aside = Aside(fault=more.said(caller.language), typed=form, left=more.entries)
         return await _page(deps, caller, row, aside, 409)
-    except NotAnArgument as error:
-        return await _page(deps, caller, row, Aside(fault=error.said(caller.language), typed=form), 400)
     except Refused as refusal:
         if refusal.status not in _TOLD_HERE:
             raise
         now = await deps.decisions.find(caller, approval_id)
         # What was marked stays so: sent again, the form must not approve more than before.
-        aside = Aside(fault=_said(refusal, caller.language), typed=form, left=left_in(form))
+        aside = Aside(fault=_said(refusal, caller), typed=form, left=left_in(form))
         return await _page(deps, caller, now, aside, refusal.status)
     back = back_of(field(form, "back") or f"/inbox/{approval_id}")
     if back != f"/inbox/{approval_id}":
@@ -131,11 +128,11 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
     )
 
 
-def _said(refusal: Refused, language: str) -> str:
+def _said(refusal: Refused, reader: Caller) -> str:
     if refusal.kind == "stale-card":
         words = "This card changed after it was shown to you. Nothing was decided. Review the current version."
-        return text(language, words)
-    return in_words(refusal, language)
+        return text(reader.language, words)
+    return in_words(refusal, reader.language, reader.people)
 
 
 def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:

@@ -13,7 +13,6 @@ from pydantic import Field
 from starlette.datastructures import FormData
 
 from placet.contracts.errors import Refused
-from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import VoteIn, approval_out
 from placet.gateway.approvals.search import COUNT_MAX
@@ -107,8 +106,8 @@ async def decide(
     except MoreIsLeftOut as more:
         return await _card(deps, caller, row, place, more.said(caller.language), left=more.entries)
     except Refused as refusal:
-        return await _card(deps, caller, row, place, in_words(refusal, caller.language), left=left)
-    notice = await made(deps, caller, approval_id, ask)
+        return await _card(deps, caller, row, place, in_words(refusal, caller.language, caller.people), left=left)
+    notice = await _made(deps, caller, approval_id, ask)
     return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice, left=left)
 
 
@@ -117,25 +116,28 @@ async def edit(
     deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted, place: Place = "chat"
 ) -> HTMLResponse:
     """Change the arguments, and show the card as it is then; what cannot be done leaves the form as it was typed."""
-    row = await deps.decisions.find(caller, approval_id)
-    try:
-        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
-    except (NotAnArgument, Refused) as error:
-        notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
-        return await _card(deps, caller, row, place, notice, form)
-    said = await made(deps, caller, approval_id, wish.ask())
+    said = await do_as_asked(deps, caller, await deps.decisions.find(caller, approval_id), form)
     now = await deps.decisions.find(caller, approval_id)
     return await _card(deps, caller, now, place, said, form if said else None)
 
 
-async def made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
+async def do_as_asked(deps: Deps, caller: Caller, row: Row, form: FormData) -> str:
+    """Do what a form asks; return what its card says of it, nothing where it was counted."""
+    try:
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
+    except Refused as refusal:
+        return in_words(refusal, caller.language, caller.people)
+    return await _made(deps, caller, row["approval_id"], wish.ask())
+
+
+async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
     """Make a decision; return what its card says of it, nothing where it was counted."""
     try:
         decided = await deps.decisions.decide(caller, approval_id, ask)
     except Refused as refusal:
         if refusal.status not in {400, 403, 409}:
             raise
-        return in_words(refusal, caller.language)
+        return in_words(refusal, caller.language, caller.people)
     return (
         "" if decided else text(caller.language, "Sent. The answer is taking longer than usual; the card will update.")
     )

@@ -16,7 +16,13 @@ from placet.domain.approvers import identity_of
 from placet.domain.catalog import load_catalog
 from placet.domain.grants import same_again
 from placet.domain.yaml_source import RulebookInvalid
-from placet.gateway.approvals.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
+from placet.gateway.approvals.argument_fields import (
+    ArgumentField,
+    NotAnArgument,
+    arguments_from,
+    arguments_from_json,
+    fields_of,
+)
 from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.store.read import Row
@@ -29,7 +35,7 @@ ARGUMENT = "argument:"
 
 
 def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[0]) -> DecisionIn:
-    """Return what a form asks for; raise NotAnArgument, or Refused (400) with what is wrong, told in `language`.
+    """Return what a form asks for; raise Refused (400) with what is wrong, told in `language`.
 
     Reads the rulebook.
     """
@@ -47,7 +53,10 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
     if given["decision"] in VERBS_OF["seconds"] and (minutes := field(form, "minutes")):
         given["seconds"] = _times(minutes, 60)
     if given["decision"] == "edit":
-        given["arguments"] = _arguments(form, row, rulebook)
+        try:
+            given["arguments"] = _arguments(form, row, rulebook)
+        except NotAnArgument as error:
+            raise Refused(error.said(language), status=400, kind="invalid-request") from error
     if given["decision"] == "approve" and field(form, "from_now_on"):
         given["allow_from_now_on"] = _grant(form)
     try:

@@ -19,7 +19,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
-from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import BATCH_MAX
 from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_of
@@ -35,8 +34,7 @@ from placet.gateway.store import reading
 from placet.gateway.store.paging import encode_cursor
 from placet.gateway.store.read import Row, load_approvals
 from placet.gateway.web.asked import ALL, PAGE, Asked, asked_of, chips_of, facets_of, orders, said
-from placet.gateway.web.cards import made
-from placet.gateway.web.decision_form import wish_of
+from placet.gateway.web.cards import do_as_asked
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import DIFFERING_MAX, Group, Waiting, grouped, waiting_of
@@ -99,13 +97,7 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLRespo
 async def decide_in_place(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted) -> HTMLResponse:
     """Decide a card of the list, and show it as it is then; what went wrong stands on the card."""
     caller.need(Scope.DECIDE)
-    row = await deps.decisions.find(caller, approval_id)
-    try:
-        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
-    except (NotAnArgument, Refused) as error:
-        notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
-    else:
-        notice = await made(deps, caller, approval_id, wish.ask())
+    notice = await do_as_asked(deps, caller, await deps.decisions.find(caller, approval_id), form)
     (found,) = await _with_votes(deps, caller, [await deps.decisions.find(caller, approval_id)])
     values = {"card": found, "caller": caller, "back": "/inbox", "notice": notice}
     return render("inbox_card.html", language=caller.language, **values)
@@ -133,7 +125,7 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
             ask = Ask("approve" if verb == "approve" else "deny", digest, reason, revision)
             decided = await deps.decisions.decide(caller, card.approval.id, ask)
         except Refused as refusal:
-            return card, text(language, "Not decided: {why}", why=in_words(refusal, language))
+            return card, text(language, "Not decided: {why}", why=in_words(refusal, language, caller.people))
         return card, "" if decided else text(language, "Sent. The answer is taking longer than usual.")
 
     outcomes = await asyncio.gather(*(outcome(card) for card in cards))

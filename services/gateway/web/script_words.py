@@ -15,6 +15,7 @@ SCRIPT_WORDS = (
     "Error",
     "Inbox",
     "Not sent: {error}",
+    "The session is over; sign in again.",
     "Not stopped: {error}",
     "Pay {amount}",
     "Products",

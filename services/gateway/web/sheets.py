@@ -35,7 +35,7 @@ Rows: TypeAlias = tuple[Sequence[Row], str | None]
 #: What a page is asked for: `state`, and the filters of its sheet; what is not asked is not there.
 Asked: TypeAlias = Mapping[str, str]
 Load: TypeAlias = Callable[[Deps, Caller, Asked, str | None], Awaitable[Rows]]
-Kind = Literal["text", "code", "badge", "moment", "who", "words", "conversation", "call", "yes"]
+Kind = Literal["text", "code", "badge", "moment", "who", "people", "words", "conversation", "call", "yes"]
 
 #: Rows of a page.
 PAGE = 50
@@ -173,12 +173,17 @@ async def _agents(deps: Deps, caller: Caller, _asked: Asked, _after: str | None)
     return rows, None
 
 
+async def _keys(deps: Deps, caller: Caller, _asked: Asked, _after: str | None) -> Rows:
+    rows, _ = _dumped(await keys.list_all(deps, caller))
+    return [{**row, "person": identity_of(row["person"])} for row in rows], None
+
+
 async def _people(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None) -> Rows:
     known = deps.directory()
     rows: list[Row] = []
     for name, each in sorted(known.people.items()):
         groups = sorted(group for group, members in known.groups.items() if name in members)
-        rows.append({"id": name, "person": name, "name": each.name, "groups": groups, "active": each.active})
+        rows.append({"id": name, "name": identity_of(name), "person": name, "groups": groups, "active": each.active})
     return rows, None
 
 
@@ -188,7 +193,7 @@ async def _groups(deps: Deps, caller: Caller, _asked: Asked, _after: str | None)
         {
             "id": name,
             "name": name,
-            "members": sorted(known.groups[name]),
+            "members": [identity_of(each) for each in sorted(known.groups[name])],
             "on_duty": duty_now(known, name, caller.language, now),
             "working_hours": hours_words(known, name, caller.language),
         }
@@ -310,14 +315,14 @@ SHEETS: Mapping[str, Sheet] = {
         Sheet(
             "keys",
             {
-                "person": "text",
+                "person": "who",
                 "scopes": "words",
                 "created_by": "who",
                 "created_at": "moment",
                 "taken_over_at": "moment",
                 "revoked_at": "moment",
             },
-            _whole(keys.list_all),
+            _keys,
             acts=(Act("revoke", _working, keys.revoke, takes=True),),
         ),
         Sheet(
@@ -330,13 +335,13 @@ SHEETS: Mapping[str, Sheet] = {
         Sheet("agents", {"name": "code", "description": "text", "tools": "words", "budget": "words"}, _agents),
         Sheet(
             "people",
-            {"person": "code", "name": "text", "groups": "words", "active": "yes"},
+            {"name": "who", "person": "code", "groups": "words", "active": "yes"},
             _people,
             of_house=True,
         ),
         Sheet(
             "groups",
-            {"name": "code", "members": "words", "on_duty": "text", "working_hours": "text"},
+            {"name": "code", "members": "people", "on_duty": "text", "working_hours": "text"},
             _groups,
             of_house=True,
         ),

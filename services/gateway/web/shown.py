@@ -14,12 +14,12 @@ from typing import Literal
 
 from placet.contracts.messages import ApprovalRule
 from placet.domain.catalog import Catalog, load_catalog
-from placet.domain.risk import acts
 from placet.domain.yaml_source import RulebookInvalid
+from placet.gateway.approvals.answers import tricks_of
 from placet.gateway.conversations.store import NO_WORDS, Words, load_words
 from placet.gateway.store.read import Row
 from placet.runtime.sql import Connection
-from placet.surfaces.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted, tricks
+from placet.surfaces.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,9 @@ def shown_call(row: Row, tools: Catalog, words: Words = NO_WORDS) -> Shown:
     if row["edited"]:
         arguments = list(edited(arguments_of(row["edited"]["proposed"]), arguments))
     rule = ApprovalRule.model_validate(row["approval_rule"])
-    found = tuple(tricks(row["arguments"], row["origins"] if acts(row["category"]) else None))
-    return Shown(tuple(arguments), found, quoted(words.quote), quoted(words.asked), rule.reason_required)
+    return Shown(
+        tuple(arguments), tuple(tricks_of(row)), quoted(words.quote), quoted(words.asked), rule.reason_required
+    )
 
 
 async def shown_calls(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Shown]:

@@ -12,7 +12,7 @@ from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
 from placet.domain.grants import offered_again
-from placet.domain.risk import why_alone
+from placet.gateway.approvals.answers import alone
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.approvals.mine import decidable
 from placet.gateway.approvals.store.comments import count_comments
@@ -22,9 +22,9 @@ from placet.gateway.store.read import Row, list_untold
 from placet.gateway.web.shown import Shown, shown_calls
 from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
-from placet.surfaces.card import LOOK_TWICE, tail_of
+from placet.surfaces.card import tail_of
 from placet.surfaces.duty import DutyNow
-from placet.surfaces.plan import Plan, is_commit
+from placet.surfaces.plan import Plan
 from placet.surfaces.texts import text
 
 #: Arguments that a table of differences has at most, and characters of one value in it.
@@ -44,6 +44,8 @@ class Waiting:
     mine: bool
     #: Its call as every card shows it.
     shown: Shown
+    #: Why it is decided by itself and never in a batch, in English; empty where it may be in one.
+    alone: str
     #: Of a commit: its entries; None for any other call.
     plan: Plan | None = None
     #: Who is on duty now of each group that may decide and has an on-call plan; none once it is over.
@@ -57,16 +59,6 @@ class Waiting:
     def open(self) -> bool:
         """Whether it still waits."""
         return self.approval.state == "pending"
-
-    @property
-    def alone(self) -> str:
-        """Why it is decided by itself and never in a batch, in English; empty where it may be in one."""
-        if is_commit(self.approval.tool):
-            return "it is a plan of several entries"
-        if self.shown.tricks:
-            return LOOK_TWICE
-        with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
-        return why_alone(self.rule, self.approval.category or "") or with_reason
 
     @property
     def again(self) -> bool:
@@ -158,6 +150,8 @@ async def waiting_of(
             counted[out.id],
             out.id in mine,
             shown[out.id],
+            # A batch of the page has one reason for all.
+            alone(row) or ("its rule asks for a reason each time" if shown[out.id].reason_required == "always" else ""),
             plans.get(out.id),
             duty.of(approver for panel in counted[out.id].tally.panels for approver in panel.approvers)
             if out.state == "pending"

@@ -77,6 +77,12 @@ async def test_every_noun_has_a_page(house: House, name: str) -> None:
     assert (name in OF_HOUSE) or 'lang="de"' in german.text
 
 
+def named(page: str) -> list[str]:
+    """Return the ids of the people whom a page calls by their names, with initials."""
+    shown = r'title="(person:\w+)"><span class="face face-\d" aria-hidden="true">[AG]</span> (?:Ada|Grace)</span>'
+    return sorted(set(re.findall(shown, page)))
+
+
 async def test_people_and_groups_are_the_house_s(house: House) -> None:
     """An administrator of the house sees who is in which group, and no address."""
     async with house.client() as _:
@@ -84,7 +90,10 @@ async def test_people_and_groups_are_the_house_s(house: House) -> None:
     url = house.gateways[0].url
     async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"}) as boss:
         people, groups = (await boss.get("/admin/people")).text, (await boss.get("/admin/groups")).text
-    assert [True, True, False] == ["finance" in people, "ada, grace" in groups, "example.org" in people]
+        keys = (await boss.get("/admin/keys")).text
+    assert [True, False] == ["finance" in people, "example.org" in people]
+    # By the directory's name, with initials.
+    assert [["person:ada", "person:grace"]] * 2 + [["person:ada"]] == [named(page) for page in (people, groups, keys)]
 
 
 async def test_calls_of_unknown_outcome_stand_first_and_are_resolved_there(
@@ -186,7 +195,7 @@ async def test_a_narrowed_page_looks_through_a_bounded_number_of_calls(
             if not (cursor := page["next"]):
                 break
     first = await ada.get("/admin/calls", params={"tool": "mail"})
-    assert ([[], [rare]], True) == (seen, "there are older ones" in first.text and 'rel="next"' in first.text)
+    assert ([[], [rare]], True) == (seen, "older ones follow" in first.text and 'rel="next"' in first.text)
 
 
 async def test_an_action_on_a_row_is_the_api_s(house: House, ada: httpx.AsyncClient) -> None:

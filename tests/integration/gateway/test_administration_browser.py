@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
+from placet.gateway.web.sheets import SHEETS
 from tests.integration.gateway.test_administration import a_call_row
 from tests.integration.gateway.test_inbox_browser import AXE, faults_of, signed_in
 from tests.support.gateway import House, a_delivery_row, insert
@@ -27,10 +28,9 @@ async def test_a_stop_is_seen_on_an_open_page(house: House, browser: Browser) ->
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is fetched by `make setup`")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESK), ("dark", PHONE)], ids=["desk", "phone"])
 async def test_the_pages_are_for_everybody(house: House, browser: Browser, scheme: str, size: ViewportSize) -> None:
-    """Axe-core knows no fault of tables, details, forms and stops, and nothing scrolls sideways."""
+    """Axe-core knows no fault of any noun's page, of details, forms and stops, and nothing scrolls sideways."""
     rows = furnish(house)
     insert(house.url, "deliveries", **a_delivery_row("d1", rows["mail"]["approval_id"]))
     lost = a_call_row(house, 1, kind="unknown")
@@ -39,20 +39,18 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
     async with house.client(house.key("admin")) as admin:
         await admin.post("/v1/stops", json={"tool": "send_mail", "reason": "an incident"})
         changed = (await admin.get("/v1/history")).json()["items"][0]["id"]
-    page = await signed_in(house, browser, "decide", "admin", color_scheme=scheme, viewport=size)
+    page = await signed_in(house, browser, "decide", "admin", "operate", color_scheme=scheme, viewport=size)
     found, wide = {}, set()
     for path in (
-        "/admin/calls",
+        *(f"/admin/{name}" for name, sheet in SHEETS.items() if not sheet.of_house),
         f"/admin/calls/{lost}",
-        "/admin/deliveries",
-        "/admin/keys",
-        "/admin/history",
         "/admin/history?machine=nothing",
         f"/admin/history/{changed}",
-        "/admin/limits",
         "/admin/rulebook",
         "/admin/insights",
         "/stops",
+        "/jobs",
+        "/operator",
     ):
         await page.goto(f"{house.gateways[0].url}{path}")
         await expect(page.locator(".stopped-line")).to_be_visible()

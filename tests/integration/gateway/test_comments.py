@@ -121,3 +121,17 @@ async def test_a_comment_is_written_beside_the_list_and_read_on_the_page(house: 
     await page.get_by_role("button", name="Comment").click()
     await expect(page.locator(".comments .words")).to_have_text(["<b>why</b>?", "Second."])
     assert [] == house.approvers.claims
+
+
+@pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
+@pytest.mark.parametrize("path", ["/inbox", "/inbox/{}"])
+async def test_what_somebody_else_says_comes_with_the_stream(house: House, browser: Browser, path: str) -> None:
+    """Beside the list and on the page, and what one was typing stays."""
+    row = hold(house, "ask", "Ask?", {})
+    page = await signed_in(house, browser)
+    await visit(house, page, path.format(row["approval_id"]))
+    await page.get_by_placeholder("Comment, or ask why").fill("Half a wo")
+    async with house.client(house.key("decide")) as other:
+        await other.post(f"/v1/approvals/{row['approval_id']}/comments", json={"text": "I know them."})
+    await expect(page.locator(".comments .words")).to_have_text("I know them.")
+    await expect(page.get_by_placeholder("Comment, or ask why")).to_have_value("Half a wo")

@@ -15,6 +15,7 @@ from placet.gateway.web.render import set_up_was_run
 from tests.builders import NOON, an_approval_rule
 from tests.support.gateway import House, insert, open_house, turn
 from tests.support.inbox_scene import DIRECTORY, furnish, hold
+from tests.support.mailed_links import a_link
 
 ROOT = Path(__file__).parents[3]
 AXE = ROOT / "deploy" / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -108,12 +109,13 @@ async def faults_of(page: Page) -> list[str]:
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is fetched by `make setup`")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_page_is_for_everybody(house: House, browser: Browser, scheme: str) -> None:
-    """No page of ours has a fault that axe-core knows: list, empty list, one approval, chat, error, batch, sign-in."""
+    """No page of ours has a fault that axe-core knows: lists, one approval, chat, error, batch, sign-in, mailed link."""
     rows = furnish(house)
     page = await signed_in(house, browser, color_scheme=scheme)
     url, found = house.gateways[0].url, dict[str, list[str]]()
     whole = f"/inbox/{rows['refund']['approval_id']}"
-    for path in ("/inbox?view=all&tool=", "/inbox?tool=nothing", whole, "/", "/inbox/nothing", "/sign-in"):
+    mailed = f"/l/{a_link(house.url, rows['mail'])}"
+    for path in ("/inbox?view=all&tool=", "/inbox?tool=nothing", whole, "/", "/inbox/nothing", "/sign-in", mailed):
         await page.goto(f"{url}{path}")
         for fold in await page.locator("details.more > summary").all():
             await fold.click()
@@ -131,13 +133,14 @@ async def test_every_page_is_for_everybody(house: House, browser: Browser, schem
 async def test_nothing_is_cut_off_on_a_narrow_screen(house: House, browser: Browser, width: int) -> None:
     """No page scrolls sideways."""
     rows = furnish(house)
-    hold(house, "ask", "A".ljust(200, "a"), {"long": "x" * 400})
+    long = hold(house, "ask", "A".ljust(200, "a"), {"long": "x" * 400}, requester=f"person:{'z' * 90}")
     page = await signed_in(house, browser, viewport={"width": width, "height": 800})
     wide = []
-    for path in ("/inbox", f"/inbox/{rows['refund']['approval_id']}", "/inbox?view=all&tool=refund"):
+    pages = [f"/inbox/{row['approval_id']}" for row in (rows["refund"], long)]
+    for path in ("/inbox", *pages, "/inbox?view=all&tool=refund"):
         await page.goto(f"{house.gateways[0].url}{path}")
         wide.append(await page.evaluate("document.documentElement.scrollWidth"))
-    assert [width] * 3 == wide
+    assert [width] * 4 == wide
 
 
 async def test_a_decision_needs_no_script(house: House, browser: Browser) -> None:
@@ -420,6 +423,19 @@ async def test_what_cannot_be_done_is_said_on_the_card(house: House, page: Page)
     await card.get_by_role("button", name="Approve", exact=True).click()
     await expect(card.get_by_role("alert")).to_contain_text("already closed")
     await expect(card.locator(".badge")).to_have_text("denied")
+
+
+async def test_a_decision_in_a_session_that_is_over_says_so_and_stays(house: House, page: Page) -> None:
+    """Nothing was sent, and what was typed is there still."""
+    card = page.locator(f"#item-{furnish(house)['mail']['approval_id']}")
+    await visit(house, page, "/inbox")
+    await card.click()
+    await card.get_by_label("Reason").fill("Not this one.")
+    await page.context.clear_cookies()
+    await card.get_by_role("button", name="Deny", exact=True).click()
+    await expect(card.locator(".notice")).to_have_text("Not sent: The session is over; sign in again.")
+    await expect(card.get_by_label("Reason")).to_have_value("Not this one.")
+    assert [] == house.approvers.claims
 
 
 async def test_an_approval_s_page_follows_its_call_to_the_end(house: House, page: Page) -> None:

@@ -205,7 +205,7 @@ async def test_a_second_decision_is_told_who_was_first(house: House, browser: ht
     async with signed_in(house, "grace") as other:
         await send(other, row, decision="deny", reason="no")
     answer = await browser.post(path, data=fields | {"decision": "approve"})
-    assert (409, True) == (answer.status_code, "Decided by grace." in answer.text)
+    assert (409, True) == (answer.status_code, "Decided by Grace." in answer.text)
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "\u0131\u00e9" * 32])
@@ -270,7 +270,7 @@ async def test_what_is_to_be_looked_at_twice_is_decided_by_itself(house: House, 
         len(re.findall(r'name="item"[^>]* checked', page)),
     )
     assert [plain["digest"]] == [claims.digest for claims in house.approvers.claims]
-    assert "something in its arguments is to be looked at twice" in done.text
+    assert "something in its arguments needs a second look" in done.text
 
 
 async def test_another_tenants_approval_does_not_exist(house: House, browser: httpx.AsyncClient) -> None:

@@ -376,7 +376,7 @@ async def test_the_page_speaks_its_person_s_language(house: House, everybody: Ev
     assert ['<html lang="de">', '<html lang="en">'] == [page.splitlines()[1] for page in pages]
     assert ("Entscheidung senden" in pages[0], "Send the decision" in pages[1]) == (True, True)
     assert (400, True) == (lacking.status_code, "Wählen Sie, ob Sie freigeben oder ablehnen." in lacking.text)
-    assert "Das ist vorbei." in over
+    assert "Diese Freigabe ist abgeschlossen." in over
 
 
 async def test_a_link_shows_a_commit_entry_by_entry(house: House) -> None:

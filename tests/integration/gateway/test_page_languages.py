@@ -55,7 +55,10 @@ def language_of_page(page: httpx.Response) -> str:
             GERMAN,
             ("de", ["Wartet auf mich", "für lin", "1 von 2 Freigaben: Grace", "Grace kümmert sich", "in 24 Min."]),
         ),
-        (TURKISH, ("tr", ["Beni bekleyenler", "isteyen: lin", "1/2 onay: Grace", "Grace ilgileniyor", "24 dk. sonra"])),
+        (
+            TURKISH,
+            ("tr", ["Kararımı bekleyenler", "isteyen: lin", "1/2 onay: Grace", "Grace ilgileniyor", "24 dk. sonra"]),
+        ),
         ({}, ("en", ["Needs my decision", "for lin", "1 of 2 approvals: Grace", "Grace is on it", "in 24 min"])),
         ({"accept-language": "fi"}, ("en", ["Needs my decision"])),
     ],
@@ -123,7 +126,7 @@ async def test_a_batch_tells_its_outcomes_in_it(house: House, browser: httpx.Asy
         "decision": "approve",
     }
     page = await browser.post("/inbox/decisions", data=fields, headers=GERMAN)
-    assert "Nicht entschieden: es führt etwas aus, darum wird einzeln entschieden." in page.text
+    assert "Nicht entschieden: er führt Code aus, darum wird einzeln entschieden." in page.text
     assert "0 von 1 entschieden" in page.text
 
 
@@ -132,13 +135,13 @@ async def test_a_batch_tells_its_outcomes_in_it(house: House, browser: httpx.Asy
     [
         ("/sign-in", "API-Schlüssel", "API anahtarı"),
         ("/", "Was kann ich für Sie tun?", "Sizin için ne yapabilirim?"),
-        ("/ui/approvals", "Nichts wartet auf Sie.", "Sizi bekleyen bir şey yok."),
+        ("/ui/approvals", "Nichts wartet auf Sie.", "Kararınızı bekleyen bir şey yok."),
         ("/ui/conversations", "Neue Unterhaltung", "Yeni görüşme"),
-        ("/operator", "Keine Unterhaltung liegt bei Menschen.", "İnsanlarda olan görüşme yok."),
+        ("/operator", "Keine Unterhaltung braucht gerade Betreuung.", "Yetkili bekleyen görüşme yok."),
         (
             "/inbox?older_than=x",
-            "Damit lässt sich nichts finden: older than.",
-            "Bununla bir şey bulunamaz: older than.",
+            "So lässt sich nicht suchen: older than.",
+            "Bu arama yapılamıyor: older than.",
         ),
     ],
 )
@@ -174,7 +177,7 @@ async def test_a_wrong_key_is_refused_in_it(house: House) -> None:
     assert (401, "de", True) == (
         page.status_code,
         language_of_page(page),
-        "Dieser API-Schlüssel gilt nicht." in page.text,
+        "Dieser API-Schlüssel ist ungültig." in page.text,
     )
 
 

@@ -415,7 +415,7 @@ async def test_modals_and_private_words_are_in_the_person_s_language(scene: Scen
     assert ("Reddet", "Geri") == (view["title"]["text"], view["close"]["text"])
     scene.house.query("UPDATE read.approvals SET state = 'expired' WHERE approval_id = %s", row["approval_id"])
     await deniz.click(card, names.EDIT)
-    assert "Bu onay zaten sona erdi." == await scene.told()
+    assert "Bu onay zaten kapanmış." == await scene.told()
 
 
 async def test_entries_of_a_commit_are_left_out_in_a_modal(scene: Scene) -> None:

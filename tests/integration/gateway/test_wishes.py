@@ -106,6 +106,19 @@ async def test_what_is_to_be_looked_at_twice_is_in_no_batch(house: House) -> Non
     ]
 
 
+async def test_a_commit_is_in_no_batch(house: House) -> None:
+    """A plan of several entries takes a request of its own, as it does on the page."""
+    row = an_approval_row(a_call(tool="commit_changes"))
+    insert(house.url, "approvals", **row)
+    item = {"id": row["approval_id"], "decision": "approve", "digest": row["digest"]}
+    async with house.client(house.key("decide")) as client:
+        (told,) = (await client.post("/v1/approvals/decisions", json={"items": [item]})).json()["items"]
+    assert ("urn:placet:problem:approve-alone", "This is approved by itself: it is a plan of several entries.") == (
+        told["problem"]["type"],
+        told["problem"]["title"],
+    )
+
+
 async def test_a_batch_answers_each_decision_in_its_order(house: House) -> None:
     """Unknown, stale and good ones side by side."""
     first, second = a_waiting(house), a_waiting(house)

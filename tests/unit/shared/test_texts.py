@@ -57,7 +57,7 @@ TABLES = {
 }
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
-NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
+NAMES = {"words", "title", "told", "detail", "AWAY", "_SLOW"}
 CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument", "NotSuggested", "NoCaller", "problem"}
 #: Lists whose names a page shows as words: states, events and kinds.
 LISTS: tuple[type[StrEnum], ...] = (
@@ -83,7 +83,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "its rule needs a stronger sign-in",
     "it is a plan of several entries",
     "its rule asks for a reason each time",
-    "something in its arguments is to be looked at twice",
+    "something in its arguments needs a second look",
     "{person} voted",
 }
 
@@ -109,7 +109,7 @@ def used() -> set[str]:
 def _looked_up(node: ast.AST) -> list[ast.Constant]:
     found: list[ast.expr | None] = []
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
-        found = list(node.args)
+        found = [*node.args, *(each.value for each in node.keywords if each.arg == "detail")]
     elif isinstance(node, ast.Assign | ast.AnnAssign):
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         name = target.id if isinstance(target, ast.Name) else ""

@@ -1,4 +1,5 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
+import { hearComments } from "./dom.js";
 import { COMMIT, Feed } from "./feed.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
@@ -35,6 +36,7 @@ function follow() {
     refreshPane();
     refreshCards(JSON.parse(event.data).approval_id);
   });
+  hearComments(events);
   for (const type of TYPES) {
     events.addEventListener(type, (event) => {
       if (event.data) receive(type, event);

@@ -19,6 +19,16 @@ export function visible(text) {
   );
 }
 
+// What people said about an approval changes where it stands as soon as the page's stream tells of it; what was said
+// while there was no stream, once there is one again.
+export function hearComments(events) {
+  const show = (id) => {
+    for (const each of document.querySelectorAll(`section.comments[id$="${id}"]`)) each.dispatchEvent(new CustomEvent("news"));
+  };
+  events.addEventListener("comments", (event) => show(JSON.parse(event.data).approval_id));
+  events.addEventListener("open", () => show(""));
+}
+
 // Only addresses of the web become links or pictures; anything else stays text.
 export function webAddress(value) {
   try {

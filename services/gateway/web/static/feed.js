@@ -4,6 +4,11 @@ import { make, visible } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { t } from "./words.js";
 
+// People are called by their names, which is all of an id that they would say themselves.
+function nameOf(id) {
+  return visible((id ?? "").replace(/^person:/, ""));
+}
+
 const RANK = { proposed: 0, pending_confirmation: 1, decided: 2, executing: 3, success: 4, error: 4 };
 const LABELS = { proposed: t("running"), pending_confirmation: t("waiting for approval"), executing: t("running"), success: t("done") };
 const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
@@ -115,7 +120,7 @@ export class Feed {
     const element = this.#place(`message ${data.message_id}`, () =>
       author === this.#me
         ? make("div", { class: "said by-me" }, bubble)
-        : make("div", { class: "said by-other" }, bubble, make("p", { class: "from" }, author)),
+        : make("div", { class: "said by-other" }, bubble, make("p", { class: "from" }, nameOf(author))),
     );
     if (data.taken_as && !element.querySelector(".taken")) {
       const { decision, summary } = data.taken_as;
@@ -127,9 +132,8 @@ export class Feed {
 
   // A person answers in the agent's place, and it says who.
   #operator(data) {
-    const name = (data.author?.id ?? "").replace(/^person:/, "");
     this.#place(`message ${data.message_id}`, () =>
-      make("div", { class: "said by-operator" }, make("p", { class: "from" }, visible(name)), make("p", { class: "text" }, data.text)),
+      make("div", { class: "said by-operator" }, make("p", { class: "from" }, nameOf(data.author?.id)), make("p", { class: "text" }, data.text)),
     );
   }
 
@@ -251,7 +255,8 @@ export class Feed {
   }
 
   #resolution(data) {
-    const { tool, by } = data;
+    const { tool } = data;
+    const by = nameOf(data.by);
     const found =
       data.outcome === "ran"
         ? t("{tool}: {by} has checked, it did run.", { tool, by })

@@ -1,5 +1,6 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
 import { renderBlocks } from "./blocks.js";
+import { hearComments } from "./dom.js";
 import { keyboard } from "./keys.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
@@ -167,6 +168,7 @@ for (const type of ["tool_call", "progress", "resolution"]) {
     else take(whole);
   });
 }
+hearComments(events);
 addEventListener("pagehide", () => events.close());
 
 keyboard(document);
