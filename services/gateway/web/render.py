@@ -10,7 +10,7 @@ from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from zlib import crc32
 
 from fastapi import Depends, Request, Response
@@ -113,12 +113,13 @@ class SignInNeeded(HTTPException):
     """A page was asked for by nobody we know: the browser goes to the sign-in page."""
 
     def __init__(self, request: Request) -> None:
-        if "hx-request" in request.headers:
-            super().__init__(401, headers={"hx-redirect": "/sign-in"})
-        else:
-            asked = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-            back = f"?{urlencode({'back': asked})}" if request.method == "GET" and asked != "/" else ""
-            super().__init__(303, headers={"location": f"/sign-in{back}"})
+        # A part of a page leads back to the page that asked for it.
+        part = "hx-request" in request.headers
+        page = urlsplit(request.headers.get("hx-current-url", "")) if part else request.url
+        asked = f"{page.path}?{page.query}" if page.query else page.path
+        back = f"?{urlencode({'back': asked})}" if (part or request.method == "GET") and asked not in {"", "/"} else ""
+        where = "hx-redirect" if part else "location"
+        super().__init__(401 if part else 303, headers={where: f"/sign-in{back}"})
 
 
 async def signed_in(request: Request, deps: DepsOf) -> Caller:

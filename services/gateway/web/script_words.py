@@ -15,7 +15,6 @@ SCRIPT_WORDS = (
     "Error",
     "Inbox",
     "Not sent: {error}",
-    "The session is over; sign in again.",
     "Not stopped: {error}",
     "Pay {amount}",
     "Products",

@@ -135,11 +135,15 @@ def _set(response: Response, deps: Deps, name: str, value: str, seconds: int, pa
     response.set_cookie(name, value, max_age=seconds, path=path, httponly=True, samesite="lax", secure=secure)
 
 
+#: Pages besides the chat and the inbox that somebody may be led back to.
+_PAGES = ("/operator", "/admin", "/jobs", "/stops", "/receipts")
+
+
 def _place(back: str) -> str:
     """Return where somebody goes after signing in: the page that they asked for; the chat where it is none of ours."""
     if back.startswith("/inbox"):
         return back_of(back)
-    is_ours = back == "/operator" or back.startswith(("/operator/", "/operator?", "/?"))
+    is_ours = back.startswith("/?") or any(back == page or back.startswith((f"{page}/", f"{page}?")) for page in _PAGES)
     return back if is_ours and "\\" not in back and back.isprintable() else "/"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from http.cookies import SimpleCookie
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import psycopg
@@ -152,7 +153,17 @@ async def test_a_fragment_sends_a_lapsed_session_to_the_sign_in_page(house: Hous
     """A script cannot follow a redirect to a page: it is told to go there."""
     async with house.client() as browser:
         answer = await browser.get("/ui/approvals", headers={"hx-request": "true"})
+        here = f"{house.gateways[0].url}/admin/calls?tool=mail"
+        known = await browser.get("/ui/stops", headers={"hx-request": "true", "hx-current-url": here})
+        lead = known.headers["hx-redirect"]
+        form = {"key": house.key("chat", "admin"), "back": parse_qs(urlsplit(lead).query)["back"][0]}
+        back = await browser.post("/sign-in", data=form, headers={"origin": house.gateways[0].url})
     assert (401, "/sign-in") == (answer.status_code, answer.headers["hx-redirect"])
+    # From a page that it knows, and back to it.
+    assert ("/sign-in?back=%2Fadmin%2Fcalls%3Ftool%3Dmail", "/admin/calls?tool=mail") == (
+        lead,
+        back.headers["location"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ export function decideInPlace(root) {
     try {
       const body = new URLSearchParams(decision.fields);
       const answer = await fetch(decision.address, { method: "POST", body });
-      // Only the door leads elsewhere.
-      if (answer.redirected) throw new Error(t("The session is over; sign in again."));
+      // Only a session that is over leads elsewhere; whoever signs in again comes back to the list.
+      if (answer.redirected) location.assign(`/sign-in?${new URLSearchParams({ back: location.pathname + location.search })}`);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const now = page.querySelector(".item");
       if (!now) throw new Error(page.querySelector("h1")?.textContent ?? String(answer.status));
