@@ -121,7 +121,7 @@ class CallQuery(BaseModel):
     """The query of a list of calls; what is left out, or empty, asks for any."""
 
     state: Annotated[
-        Literal["", "open", "continued", "stopped", ResultKind],
+        Literal["", "open", "continued", "stopped", ResultKind, Outcome],
         Field(description="As in the list; `unknown` is only what nobody has resolved so far."),
     ] = ""
     tool: Annotated[Name, Field(description="Calls of this tool.")] = ""

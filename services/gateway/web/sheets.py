@@ -21,6 +21,7 @@ from placet.gateway.admin import limit_routes as limits
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import session_routes as sessions
 from placet.gateway.approvals import tool_call_routes as tool_calls
+from placet.gateway.approvals.tool_call_routes import Outcome
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -230,7 +231,7 @@ SHEETS: Mapping[str, Sheet] = {
                 "open",
                 "continued",
                 "stopped",
-                *(each for each in get_args(ResultKind) if each != "unknown"),
+                *dict.fromkeys(each for each in (*get_args(ResultKind), *get_args(Outcome)) if each != "unknown"),
             ),
             filters={"tool": "text", "agent": "text", "requester": "who", "since": "date", "until": "date"},
             show=_shown(tool_calls.show),

@@ -144,7 +144,9 @@ async def test_of_a_staged_call_the_list_says_what_became_of_it(house: House) ->
         insert(house.url, "workspace_entries", **place, call_id=name_of(number), state=state, error="")
     async with house.client(house.key("admin")) as api:
         listed = (await api.get("/v1/tool-calls")).json()["items"]
+        narrowed = (await api.get("/v1/tool-calls", params={"state": "left_out"})).json()["items"]
     assert ["unknown", "left_out", "staged", "succeeded"] == [each["state"] for each in listed]
+    assert listed[1:2] == narrowed
 
 
 async def test_calls_are_narrowed_and_what_nobody_knows_still_stands_first(
