@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 import psycopg
 import structlog
-from psycopg import sql
+from psycopg import pq, sql
 
 from placet.contracts.errors import PlacetError
 
@@ -219,6 +219,11 @@ def _forget_dead_server(folder: Path) -> None:
 
 
 def _ensure_database(url: str) -> None:
+    patience = RECOVERY_SECONDS
+    # After the crash of one of its processes a server that runs recovers, and takes no connections meanwhile.
+    while pq.PGconn.ping(url.encode()) == pq.Ping.REJECT and patience > 0:
+        time.sleep(PAUSE_SECONDS)
+        patience -= PAUSE_SECONDS
     with psycopg.connect(url, autocommit=True) as connection:
         found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
         if found is None:

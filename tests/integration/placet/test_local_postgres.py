@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
+from psycopg import pq
 from structlog.testing import capture_logs
 
 from placet.contracts.errors import PlacetError
+from placet.embedded import local_postgres
 from placet.embedded.local_postgres import LocalPostgres
 from tests.support.system import until
 
@@ -23,9 +26,14 @@ class Server:
         self.postgres = LocalPostgres(folder)
         self.url = self.postgres.start()
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return int((self.folder / "postmaster.pid").read_text().split()[0])
+
     def kill(self) -> None:
         """End it at once; return when it has ended."""
-        process = psutil.Process(int((self.folder / "postmaster.pid").read_text().split()[0]))
+        process = psutil.Process(self.pid)
         process.kill()
         process.wait(30)
 
@@ -81,6 +89,26 @@ async def test_a_start_that_fails_is_tried_until_it_works(server: Server) -> Non
     events = [line["event"] for line in logs]
     refused = [event for event in events if event == "postgres.not_started"]
     assert ["postgres.ended", *refused, "postgres.started_again"] == events
+    assert 42 == server.answer()
+
+
+async def test_a_server_that_recovers_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of its processes has crashed, another takes its time to end: until then it takes no connections."""
+    monkeypatch.setattr(local_postgres, "START_PAUSES_SECONDS", ())
+    children = {each.cmdline()[0]: each for each in psutil.Process(server.pid).children()}
+    (slow,) = [each for name, each in children.items() if "walwriter" in name]
+    (crashed,) = [each for name, each in children.items() if "checkpointer" in name]
+
+    async def rejects() -> bool:
+        return pq.PGconn.ping(server.url.encode()) == pq.Ping.REJECT
+
+    slow.suspend()
+    crashed.kill()
+    await until(rejects, "the server takes no connections", 60)
+    starting = asyncio.create_task(asyncio.to_thread(server.postgres.start))
+    ended, _ = await asyncio.wait({starting}, timeout=0.5)
+    slow.resume()
+    assert (server.url, set()) == (await starting, ended)
     assert 42 == server.answer()
 
 
