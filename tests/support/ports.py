@@ -27,6 +27,22 @@ def free_port() -> int:
             return port
 
 
+def lasting_port() -> int:
+    """Return a free port that is ours as long as this process lives, also while who listens there is started again.
+
+    Servers set SO_REUSEADDR and may listen beside what is bound here; whoever looks for a free port may not.
+    """
+    while True:
+        held = socket.socket()
+        with suppress(OSError):
+            held.bind(("127.0.0.1", free_port()))
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _HELD.append(held)
+            port: int = held.getsockname()[1]
+            return port
+        held.close()
+
+
 def _own_ports() -> Iterator[int]:
     """Yield the ports that only this process gives out, the main one or a worker of pytest-xdist, in any order."""
     share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw")) + 1
@@ -36,3 +52,4 @@ def _own_ports() -> Iterator[int]:
 
 
 _PORTS = _own_ports()
+_HELD: list[socket.socket] = []

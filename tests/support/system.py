@@ -25,7 +25,7 @@ from placet.contracts.signing import create_keys
 from placet.gateway.identity.bootstrap import create_key
 from tests.support.http import http_client
 from tests.support.orphans import end_with_parent
-from tests.support.ports import free_port
+from tests.support.ports import lasting_port
 
 ROOT = Path(__file__).parent.parent.parent
 SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
@@ -130,7 +130,7 @@ class System:
     rulebook: Path = SHOP_RULEBOOK
     environment: dict[str, str] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
-    gateway_port: int = field(default_factory=free_port)
+    gateway_port: int = field(default_factory=lasting_port)
 
     @property
     def url(self) -> str:
@@ -148,7 +148,7 @@ class System:
 
     def add(self, name: str, *arguments: str, number: int = 1, **settings: str) -> Process:
         """Prepare one more process of a service; `start` starts it."""
-        port = free_port()
+        port = lasting_port()
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PLACET_")},
             "PYTHONPATH": str(ROOT),
