@@ -27,8 +27,9 @@ PREPARED_MAX = 200
 _OUTAGES = frozenset({"08", "40", "53", "55", "57", "58"})
 #: Likewise: the server takes no writes, as a standby does, or one that an operator has protected.
 _READ_ONLY = "25006"
-#: What asyncpg raises where a statement was prepared on tables that a migration has changed since.
-_OUTDATED = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
+#: What asyncpg raises where a statement was prepared on tables that a migration has changed since, and where a session
+#: is asked between the server's word that it has ended and the end of its connection.
+_NOT_ITS_FAULT = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError, asyncpg.InternalClientError)
 RAISED = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 #: Parameters of a libpq URL that asyncpg follows; it would send others to the server as settings.
 _FOLLOWED = frozenset({
@@ -126,7 +127,7 @@ def _json(value: Any) -> str:
 def translated(error: Exception, *, lost: bool = False) -> DatabaseError:
     """Return one of `RAISED` as our own; `lost` where the connection is gone."""
     state: str = getattr(error, "sqlstate", None) or ""
-    outage = lost or state[:2] in _OUTAGES or state == _READ_ONLY or isinstance(error, (*_OUTDATED, OSError))
+    outage = lost or state[:2] in _OUTAGES or state == _READ_ONLY or isinstance(error, (*_NOT_ITS_FAULT, OSError))
     return _kind(type(error).__name__, Outage if outage else DatabaseError)(_message(error), sqlstate=state)
 
 

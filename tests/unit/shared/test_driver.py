@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 
-from placet.runtime.driver import BadDatabaseUrl, pool_options
+from placet.runtime.driver import BadDatabaseUrl, Outage, pool_options, translated
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,9 @@ def test_no_password_is_told_of_a_url_that_cannot_be_read(url: str) -> None:
 def test_what_operators_write_is_followed(url: str) -> None:
     """Sockets, several servers, certificates, settings of the server."""
     assert pool_options(url, application="placet-test")
+
+
+def test_a_session_that_the_server_has_ended_is_an_outage() -> None:
+    """The connection is open for a moment more; what is asked of it then is no bug of who asks."""
+    error = asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress")
+    assert isinstance(translated(error), Outage)
