@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -45,10 +45,12 @@ from placet.tools.registry import CRASHED, NEUTRAL_TEXT
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 #: How long a cancelled tool may take to clean up and to say how it ended, in seconds.
 CANCEL_SECONDS = 2.0
-#: Longest pause between two tries to write an outcome while the database is away, in seconds.
-SETTLE_PAUSE_MAX_SECONDS = 2.0
+#: Longest pause between two tries while the database is away, in seconds.
+OUTAGE_PAUSE_MAX_SECONDS = 2.0
 
 
 class Tool(Protocol):
@@ -184,7 +186,9 @@ class Worker:
 
     async def _act(self, attempt: Attempt) -> ToolReply | Finding | Outcome:
         if attempt.mode == "stage":
-            return await self.stager.stage(attempt, self._context(attempt))
+            # Put once however often it is tried, also where nobody heard that it was.
+            context = self._context(attempt)
+            return await _past_outages(attempt, "stage.waiting", lambda: self.stager.stage(attempt, context))
         tool, arguments = self.tools[attempt.call.tool], parse_arguments(attempt.call.arguments)
         if attempt.state is State.VERIFYING:
             return await tool.probe.find(arguments, self._context(attempt)) if tool.probe else CannotTell()
@@ -236,16 +240,7 @@ class Worker:
 
         Return the probe's attempt where the outcome is doubt and a probe is to look.
         """
-        pause = 0.1
-        while True:
-            try:
-                return await self._settle_once(attempt, outcome, event)
-            except Exception as error:
-                if not is_outage(error):
-                    raise
-                log.warning("settle.waiting", call_id=attempt.call.call_id, error=type(error).__name__)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, SETTLE_PAUSE_MAX_SECONDS)
+        return await _past_outages(attempt, "settle.waiting", lambda: self._settle_once(attempt, outcome, event))
 
     async def _settle_once(self, attempt: Attempt, outcome: Outcome, event: Event) -> Attempt | None:
         if event is Event.LET_GO:
@@ -260,6 +255,20 @@ class Worker:
         else:
             await self.settling.settle(attempt, outcome)
         return None
+
+
+async def _past_outages(attempt: Attempt, event: str, do: Callable[[], Awaitable[T]]) -> T:
+    """Return what is done, again and again while the database is away."""
+    pause = 0.1
+    while True:
+        try:
+            return await do()
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            log.warning(event, call_id=attempt.call.call_id, error=type(error).__name__)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, OUTAGE_PAUSE_MAX_SECONDS)
 
 
 def _span(attempt: Attempt) -> AbstractContextManager[str]:

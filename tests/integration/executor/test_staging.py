@@ -10,9 +10,13 @@ import pytest
 
 from placet.contracts.messages import DiscardWorkspace, EntriesDiscarded, WorkspaceExpired
 from placet.contracts.messages.stage import StagePlan
+from placet.executor import workspace_store
 from placet.executor.plans import LEFT_TEXT
 from placet.executor.staging import Stager
-from placet.executor.workspace_store import ConversationWorkspace
+from placet.executor.store import Attempt
+from placet.executor.workspace_store import ConversationWorkspace, Placed
+from placet.runtime.queries import query
+from placet.runtime.work import Work
 from tests.builders import an_event
 from tests.support.executor_house import Premises, open_house
 from tests.support.workspaces import Scene, file_rulebook, outcomes
@@ -341,6 +345,23 @@ async def test_a_change_that_was_planned_on_what_went_meanwhile_is_planned_anew(
     answer = await editing
     assert ("failed", "There is no file 'a.txt'.") == (answer.kind, answer.error)
     assert ["discarded", "waiting"] == entry_states(scene)
+
+
+async def test_a_database_that_is_away_fails_no_staging(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session ends behind the entry that was put: it is put again, and the call is staged."""
+    put = workspace_store.put
+    tries: list[str] = []
+
+    async def hang_up(work: Work, attempt: Attempt, *given: Any) -> Placed:
+        placed = await put(work, attempt, *given)
+        tries.append(placed.staged.digest)
+        if len(tries) == 1:
+            await work.run(query("q", "SELECT pg_terminate_backend(pg_backend_pid())"))
+        return placed
+
+    monkeypatch.setattr(workspace_store, "put", hang_up)
+    staged = await scene.stage("create_file", path="a.txt", content="a\n")
+    assert ([staged.digest] * 2, ["waiting"]) == (tries, entry_states(scene))
 
 
 def entry_states(scene: Scene) -> list[str]:
