@@ -34,6 +34,7 @@ from placet.contracts.topology import (
     retry_name,
 )
 from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed, PublishRefused
+from placet.runtime.driver import Outage
 
 if TYPE_CHECKING:
     from faststream.rabbit.schemas.queue import QuorumQueueArgs
@@ -47,7 +48,7 @@ DECLARE_SECONDS = 20.0
 CLOSE_SECONDS = 2.0
 #: How often a bus looks whether its consumers consume, in seconds.
 LOOK_SECONDS = 2.0
-#: Pause before a delivery that failed unexpectedly goes back to its queue, in seconds.
+#: Pause before a delivery that failed unexpectedly goes back to its queue, or is tried again, in seconds.
 GIVE_BACK_SECONDS = 1.0
 #: First and longest pause between two tries to reach the broker, in seconds.
 PAUSES_SECONDS = (0.25, 5.0)
@@ -102,7 +103,7 @@ class _Consumer:
         headers = message.header.properties.headers or {}
         try:
             try:
-                await self.on_delivery(Delivery(self.name, message.body, headers, message.routing_key or ""))
+                await self._past_outages(Delivery(self.name, message.body, headers, message.routing_key or ""))
             except Exception:
                 log.exception("delivery.given_back", queue=self.name)
                 await asyncio.sleep(GIVE_BACK_SECONDS)
@@ -114,6 +115,18 @@ class _Consumer:
             log.info("delivery.settle_failed", error=type(error).__name__)
         finally:
             self.running.discard(task)
+
+    async def _past_outages(self, delivery: Delivery) -> None:
+        """Handle one delivery, again and again while the database is away.
+
+        Given back it would come again at once, and be a dead letter when it has come as often as the broker allows.
+        """
+        while True:
+            try:
+                return await self.on_delivery(delivery)
+            except Outage as error:
+                log.warning("delivery.waiting", queue=self.name, error=type(error).__name__)
+            await asyncio.sleep(GIVE_BACK_SECONDS)
 
     async def close(self, seconds: float) -> None:
         """Take nothing more and wait for running deliveries; what was delivered ahead goes back to its queue."""

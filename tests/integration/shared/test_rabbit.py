@@ -12,7 +12,9 @@ import aiormq
 import pytest
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
-from placet.runtime.bus import Delivery, PublishFailed, PublishRefused
+from placet.runtime import rabbit
+from placet.runtime.bus import Delivery, OnDelivery, PublishFailed, PublishRefused
+from placet.runtime.driver import Outage
 from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently, declare_topology
 from tests.support.rabbitmq import VirtualHosts, delete_queues
 from tests.support.system import until
@@ -45,7 +47,7 @@ class Taken:
 
 @asynccontextmanager
 async def running(
-    url: str, *specs: QueueSpec, taken: Taken | None = None, declare: bool = True, private: str = ""
+    url: str, *specs: QueueSpec, taken: OnDelivery | None = None, declare: bool = True, private: str = ""
 ) -> AsyncIterator[RabbitBus]:
     """Run a bus that consumes `specs`, and a private queue where it has a name."""
     bus = RabbitBus(url, service="test", declare=declare)
@@ -150,6 +152,24 @@ async def test_a_lost_connection_comes_back_with_its_consumers(rabbitmq_url: str
         await send(bus, b"after")
         await taken.has(3)
     assert [b"again", b"again", b"after"] == taken.bodies
+
+
+async def test_an_outage_counts_against_no_delivery(rabbitmq_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again here: the broker, which bounds how often it gives one out, has given it out once."""
+    monkeypatch.setattr(rabbit, "GIVE_BACK_SECONDS", 0.01)
+    counts: list[object] = []
+    handled = asyncio.Event()
+
+    async def handle(delivery: Delivery) -> None:
+        counts.append(delivery.headers.get("x-delivery-count"))
+        if len(counts) < 3:
+            raise Outage("the database is away")
+        handled.set()
+
+    async with running(rabbitmq_url, queue("agent.messages"), taken=handle) as bus:
+        await send(bus, b"[]")
+        await handled.wait()
+    assert [None] * 3 == counts
 
 
 async def test_a_consumer_whose_queue_went_comes_back_with_the_queue(rabbitmq_url: str) -> None:
