@@ -45,7 +45,7 @@ class ApiKeyRow(SQLModel, table=True):
     taken_over_at: datetime | None = Field(
         default=None,
         sa_type=sa.TIMESTAMP(timezone=True),
-        description="Since when its owner has it to themselves; until then it is good for chatting only, if for anything.",
+        description="Since when its owner has it to themselves; before, it is good for chatting only, if for anything.",
     )
     taken_over_by: str | None = Field(
         default=None,

@@ -20,7 +20,7 @@ from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder, Sessions
 from placet.gateway.identity.store.keys import CODE_TRIES_MAX, WAITING_MAX
 from tests.builders import a_call, a_posted_message
-from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, open_house
+from tests.support.gateway import House, an_approval_row, insert, listen, open_house
 
 PEOPLE = Directory(people={"grace": Person("grace", emails=("grace@example.org",)), "ben": Person("ben")})
 
@@ -89,7 +89,7 @@ async def test_such_a_key_answers_nobody_in_its_owners_name(house: House) -> Non
 
 
 async def test_such_a_key_says_nothing_in_its_owners_name(house: House) -> None:
-    """One that decides, and chats too, is a person's; one that only chats may be a program's, which takes nothing over."""
+    """One that decides, and chats too, is a person's; one that only chats may be a program's, which takes none over."""
     made = [await make(house, "grace", *scopes) for scopes in (("chat", "decide"), ("chat",))]
     answers = []
     for each in made:

@@ -9,7 +9,7 @@ from placet.runtime.service import Duty, _forever
 
 def test_only_a_full_round_is_followed_at_once() -> None:
     """A duty that went on after each row of a trickle would run without end: words of cards were written so."""
-    duty = Duty("index", 1.0, asyncio.Event().wait, full=3)  # type: ignore[arg-type]  # it is never run
+    duty = Duty("index", 1.0, asyncio.Event().wait, full=3)  # it is never run
     assert [1.0, 1.0, 0.0, 0.0] == [duty.pause_after(done) for done in (0, 2, 3, 4)]
 
 
