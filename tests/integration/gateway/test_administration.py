@@ -220,8 +220,10 @@ async def test_one_dead_letter_has_a_page(house: House, ada: httpx.AsyncClient) 
     letter = {"dead_letter_id": "l1", "tenant": "acme", "queue": "q", "service": "agent", "reason": "it broke"}
     letter |= {"message_id": "m", "message_type": "t", "body": "{}", "state": "open"}
     insert(house.url, "dead_letters", **letter, received_at=datetime.now(UTC))
-    page = await ada.get("/admin/dead-letters/l1")
+    page = await ada.get("/admin/dead-letters/l1", headers={"accept-language": "de"})
     assert (200, True) == (page.status_code, "it broke" in page.text)
+    # What a list has as a column is called the same here, all else as the API calls it.
+    assert [True, True] == [each in page.text for each in ("<dt>Warteschlange</dt>", "<dt><code>body</code></dt>")]
 
 
 async def test_a_key_is_made_shown_once_and_revoked_on_the_page(house: House, ada: httpx.AsyncClient) -> None:
