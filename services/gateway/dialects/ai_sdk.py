@@ -251,6 +251,9 @@ class AiSdkState:
             return log.unanswered.get(self.goal.message_id, False)
         if (log.running and log.running.reply_id == self.reply_id) or self.reply_id in log.untold:
             return False
+        if self.writer.results:
+            # The end of its card is still to come, and the result is told behind that.
+            return False
         # What ran when its turn was stopped is told with the next message.
         stopped = {turn_id for turn_id, turn in log.turns.items() if turn.state == "stopped"}
         runs = (log.runs(call) and call.turn_id not in stopped for call in self.calls)
