@@ -2,7 +2,8 @@
 
 `KILL_AT` names the point, `KILL_HIT` at which time that it is reached, from 1. It happens once, and only after the file
 `KILL_MARK` with `.armed` behind it is there; then `KILL_MARK` is, so that the same command goes on the next time. Of
-several points, with commas between them, each ends one process: the first one the first, and so on.
+several points, with commas between them, each ends one process: the first one the first, and so on; before another
+point `work.committed` counts only where the commit left something to send, which is what the next process is to find.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from placet.cli.main import main
 from placet.runtime import points
+from placet.runtime.outbox import Outbox, OutboxRow
 
 #: What is on its way when the process ends: the bytes are out, and no answer has come.
 UNDER_WAY_SECONDS = 0.002
@@ -43,6 +45,17 @@ def kill_at(wanted: Sequence[str], hit: int, mark: Path) -> None:
         else:
             end()
 
+    if point == "work.committed" != wanted[-1]:
+        send = Outbox.send
+
+        def sends(outbox: Outbox, rows: Iterable[OutboxRow]) -> None:
+            given = list(rows)
+            if armed.exists() and not all(each.way.transient for each in given):
+                end()
+            send(outbox, given)
+
+        Outbox.send = sends  # type: ignore[method-assign,assignment]
+        return
     points.reached = reached
 
 
