@@ -208,4 +208,5 @@ def error_of(result: CommitResult) -> str:
         return f"{NOT_APPLIED}others have changed the same in the meantime ({names[:500]})."
     done = sum(entry.outcome in {"committed", "succeeded"} for entry in result.entries)
     named = "; ".join(f"{entry.tool}: {entry.outcome}" for entry in bad[:10])
-    return f"{done} of {len(result.entries)} entries took effect, and not the others ({named})."
+    others = "nobody knows of all others" if any(entry.outcome == "unknown" for entry in bad) else "not the others"
+    return f"{done} of {len(result.entries)} entries took effect, and {others} ({named})."

@@ -15,7 +15,7 @@ from placet.contracts.errors import PlacetError
 from placet.contracts.messages import ApprovalRule, DecisionClaims, Escalation, Panel
 from placet.contracts.messages.approvals import Proof, strengths_met
 from placet.contracts.visitors import ANONYMOUS
-from placet.domain.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, read_approver
+from placet.domain.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, person_id, read_approver
 from placet.domain.directory import Directory
 from placet.domain.person_condition import CalledFor, compile_person_condition, facts_of
 
@@ -389,6 +389,6 @@ def _is(approver: str, held: Held, voter: Voter, directory: Directory) -> bool:
     if approver == OPERATORS:
         return OPERATORS in voter.roles
     if (wanted := read_approver(approver)).kind == "group":
-        person = directory.person(voter.identity)
-        return person is not None and directory.is_member(person.id, wanted.name)
+        name = person_id(voter.identity)
+        return name is not None and directory.is_member(name, wanted.name)
     return approver == voter.person

@@ -76,14 +76,9 @@ class Entry:
     error: str = ""
     keys: tuple[str, ...] = ()
     changes: tuple[FileChange, ...] = ()
-    #: Of a staged call: what it would be called with, and what looks like a trick in it.
+    #: Of a staged call: what it would be called with, what its sentence names first; and what looks like a trick in it.
     arguments: tuple[Argument, ...] = ()
     tricks: tuple[Trick, ...] = ()
-
-    @property
-    def facts(self) -> tuple[Argument, ...]:
-        """The arguments that decide about a staged call: those that its sentence names, else all."""
-        return tuple(each for each in self.arguments if each.critical) or self.arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +185,7 @@ def line_of(entry: Entry, locale: str) -> str:
     if entry.kind == "change" and len(entry.changes) == 1:
         (change,) = entry.changes
         return f"{text(locale, change.kind)} {change.key} ({change.said(locale)})"
-    facts = "; ".join(f"{each.name}: {' '.join(each.text.split())[:FACT_MAX]}" for each in entry.facts)
+    facts = "; ".join(f"{each.name}: {' '.join(each.text.split())[:FACT_MAX]}" for each in entry.arguments)
     words = f"{entry.tool}: {entry.summary}" if entry.kind == "call" else entry.summary
     return f"{words} ({facts})" if facts else words
 

@@ -189,6 +189,7 @@ async def test_a_task_without_a_majority_fails_honestly(ada: Caller) -> None:
         ([{"id": "a", "task": "A", "needs": ["b"]}], [], "task a needs b, which is no task"),
         ([{"id": "a", "task": "A"}, {"id": "a", "task": "B"}], [], "two tasks are called a"),
         ([{"id": each, "task": "A"} for each in "abc"], [], "it has 3 tasks, more than 2"),
+        ([], [], "it has no task"),
     ],
 )
 async def test_an_unsound_division_is_refused(

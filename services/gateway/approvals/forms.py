@@ -254,7 +254,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
         {
             **row,
             "id": row["approval_id"],
-            "approvers": list(dict.fromkeys(panels(held)[0].approvers)),
+            "approvers": list(dict.fromkeys(each for panel in panels(held) for each in panel.approvers)),
             "undecidable": (undecidable(held, directory, row["opened_by"]) or None)
             if directory is not None and waits
             else None,

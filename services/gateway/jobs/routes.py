@@ -103,7 +103,7 @@ async def _is_there(deps: Deps, job: RunJob) -> bool:
 
 def _check_division(body: JobIn) -> None:
     """Raise Refused (422) where nothing could be tried by the division that was given."""
-    if not body.tasks:
+    if body.tasks is None:
         return
     try:
         checked(body.division(), body.outputs, tasks_max=body.tasks_max)

@@ -71,8 +71,8 @@ class JobIn(_In):
         list[Name], AfterValidator(_once), Field(max_length=64, description="What it must produce, each once.")
     ] = []
     tasks: Annotated[
-        list[TaskIn], Field(max_length=TASKS_MAX, description="A division made before; none: the agent divides.")
-    ] = []
+        list[TaskIn] | None, Field(max_length=TASKS_MAX, description="A division made before; null: the agent divides.")
+    ] = None
     answer_schema: Annotated[
         dict[str, Any] | None, Field(description="JSON Schema of each task's answer, an object.")
     ] = None
@@ -94,7 +94,7 @@ class JobIn(_In):
         # Whoever is ahead by k has k votes at least: what is paid for less decides nothing.
         if self.k is None and self.p is None:
             return self
-        needed = votes_needed(self.k, self.p, Record(), tasks=len(self.tasks) or 1, epsilon=self.epsilon)
+        needed = votes_needed(self.k, self.p, Record(), tasks=len(self.tasks or ()) or 1, epsilon=self.epsilon)
         if self.attempts_max < needed.k:
             raise ValueError(f"attempts_max is {self.attempts_max}: no answer can be ahead by k, {needed.k}")
         if needed.misses(self.epsilon):
@@ -107,7 +107,7 @@ class JobIn(_In):
 
     def division(self) -> list[JobTask]:
         """Return the tasks that were given."""
-        return [JobTask(**each.model_dump()) for each in self.tasks]
+        return [JobTask(**each.model_dump()) for each in self.tasks or ()]
 
 
 class JobSent(BaseModel):

@@ -125,6 +125,15 @@ def test_a_commit_says_what_it_came_to(states: list[str], expected: str) -> None
     assert (expected == "committed") == (error_of(result) == "")
 
 
+def test_what_nobody_knows_is_not_said_to_have_had_no_effect() -> None:
+    """A tool that broke off may have done its work."""
+    said = [
+        error_of(result_of([an_entry(0, state="succeeded"), an_entry(1, state=each)])) for each in ("unknown", "failed")
+    ]
+    assert [True, False] == ["nobody knows" in each for each in said]
+    assert [False, True] == ["not the others" in each for each in said]
+
+
 def test_an_answer_has_its_bounds() -> None:
     """The data of calls goes into it while there is room; then it is said that it was too long."""
     entries = [an_entry(place, state="succeeded", data="x" * 100_000) for place in range(3)]

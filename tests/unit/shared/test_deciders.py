@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,6 +109,15 @@ class Counted(dict[str, Person]):
         """Return somebody, and count it."""
         self.looked_up += 1
         return super().get(*wanted)
+
+
+def test_members_whom_nobody_lists_are_known_by_their_keys() -> None:
+    """Groups need no list of people; who is listed and not active is a member no more."""
+    approval = an_approval(approval_rule=an_approval_rule(approvers=["group:finance"]))
+    grouped = Directory(groups={"finance": frozenset({"ada"})})
+    gone = replace(grouped, people={"ada": Person("ada", active=False)})
+    assert "" == deciders.undecidable(approval, grouped)
+    assert "0 can" in deciders.undecidable(approval, gone)
 
 
 def looked_up(count: int, condition: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.surfaces.plan import Entry, Plan, closure, diff_lines, entries_of, plan_of
+from placet.surfaces.plan import Entry, Plan, closure, diff_lines, entries_of, line_of, plan_of, staged_call
 
 
 def an_entry(number: int, keys: tuple[str, ...]) -> Entry:
@@ -98,3 +98,12 @@ def test_changes_that_come_to_nothing_are_said() -> None:
     ]
     plan = plan_of({"workspace_id": "w", "state": "open"}, entries, changes, ["c0", "c1"], {})
     assert "no change in the end" == plan.headline("en")
+
+
+def test_a_line_of_a_staged_call_has_all_of_its_arguments() -> None:
+    """What its sentence does not name is approved too; what it names stands first."""
+    arguments, tricks = staged_call('{"text": "pay \u202e evil", "to": "bob@example.org"}', ["to"])
+    entry = Entry("c", 1, "send_mail", "call", "0" * 64, "Send a mail?", arguments=arguments, tricks=tricks)
+    line = line_of(entry, "en")
+    assert ["to", "text"] == [each.name for each in entry.arguments]
+    assert [True, True, True] == [each in line for each in ("to: bob@example.org", "text: pay", "evil")]
