@@ -22,7 +22,7 @@ from placet.runtime.consumer import read_envelope
 
 async def pass_on(delivery: Delivery, hub: Hub) -> None:
     """Hand new items and pieces of text to the clients of this instance."""
-    if hub.is_idle and not delivery.key.startswith("delta."):
+    if hub.is_idle and delivery.key.startswith(("items.", "job.", "approval-commented")):
         return
     events, _ = read_envelope(delivery.body)
     for event in events:

@@ -139,7 +139,7 @@ def test_a_second_person_gets_a_key_beside_the_database(embedded: Embedded) -> N
     command = [sys.executable, "-m", "placet.cli", "keys", "create", "--bootstrap", "--data", str(embedded.data)]
     command += ["--person", "grace", "--scope", "decide"]
     without = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (1, f"placet: no `placet up` runs in {embedded.data}\n") == (without.returncode, without.stderr)
+    assert (2, f"placet: no `placet up` runs in {embedded.data}\n") == (without.returncode, without.stderr)
     embedded.start()
     key = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     address = f"http://127.0.0.1:{embedded.port}/v1/approvals"

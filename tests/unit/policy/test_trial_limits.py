@@ -17,7 +17,7 @@ TOOLS = """
 tools:
   pay: {description: P., category: unsafe_api, parameters: {type: object, properties: {to: {type: string}}}}
 """
-#: Comparing each with each of so many takes minutes.
+#: A process alone takes longer to begin than such a trial may take.
 SCHEMA = "{type: object, properties: {a: {type: array, uniqueItems: true}}}"
 UNIQUE = f"tools: {{t: {{description: T., category: safe_read, parameters: {SCHEMA}}}}}"
 
@@ -38,8 +38,8 @@ async def test_a_trial_that_takes_too_long_ends() -> None:
     """The work is another process's: calls are judged meanwhile."""
     call = {"tool": "t", "arguments": {"a": [{"n": number} for number in range(30_000)]}}
     begun = time.process_time()
-    with pytest.raises(trials.TrialEnded, match="3 seconds"):
-        await trials.run(a_trial(rulebook=UNIQUE, call=call, limits=Limits(seconds=3.0)))
+    with pytest.raises(trials.TrialEnded, match="0.2 seconds"):
+        await trials.run(a_trial(rulebook=UNIQUE, call=call, limits=Limits(seconds=0.2)))
     assert time.process_time() - begun < 1.0
 
 
