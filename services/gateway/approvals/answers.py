@@ -80,7 +80,8 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
         raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
     if not answer.digest:
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
-    if answer.approved and several:
+    # A plan stands in the conversation entry by entry, so two of them may be answered together.
+    if answer.approved and several and not is_commit(approval["tool"]):
         refuse_risky(approval)
     ask = Ask("approve" if answer.approved else "deny", answer.digest, answer.reason)
     if answer.leave_out:
