@@ -18,6 +18,7 @@ from placet.agent.states import Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import canonical_text, sha256_hex
 from placet.contracts.messages.jobs import JOB_LABEL, CommitEnd, Flag
+from placet.contracts.messages.stage import TOOK_EFFECT
 from placet.domain.catalog import Catalog, ToolSpec
 
 #: What the model reads before the last step of an attempt.
@@ -297,7 +298,7 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
         conversation_id=place["conversation_id"],
         job_id=attempt.job_id,
         state=state,
-        done=sum(each.outcome in {"committed", "succeeded"} for each in ends),
+        done=sum(each.outcome in TOOK_EFFECT for each in ends),
         left_out=len(left_out),
         reason=_why(result) or (f"People left out {listed(left_out)}." if left_out else ""),
     )

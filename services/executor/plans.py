@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from placet.contracts.canonical import tree_digest
 from placet.contracts.messages import CommitArguments, CommitResult, EntryOutcome, ToolCall
-from placet.contracts.messages.stage import CommitState, EntryKind, EntryOutcomeKind, OnFailure
+from placet.contracts.messages.stage import TOOK_EFFECT, CommitState, EntryKind, EntryOutcomeKind, OnFailure
 from placet.domain.standing import standing_on
 
 #: Data of all staged calls that one commit's answer carries, in bytes of JSON.
@@ -58,7 +58,7 @@ class Entry:
     @property
     def good(self) -> bool:
         """Whether it took effect."""
-        return self.state in {"committed", "succeeded"}
+        return self.state in TOOK_EFFECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +200,13 @@ def _outcomes(entries: Sequence[Entry]) -> Iterable[EntryOutcome]:
 
 def error_of(result: CommitResult) -> str:
     """Return what the model reads of a commit that did not do all; empty where it did."""
-    bad = [entry for entry in result.entries if entry.outcome not in {"committed", "succeeded", "left_out"}]
+    bad = [entry for entry in result.entries if entry.outcome not in TOOK_EFFECT | {"left_out"}]
     if not bad:
         return ""
     if result.state == "conflicted":
         names = ", ".join(entry.summary for entry in bad if entry.outcome == "conflicted")
         return f"{NOT_APPLIED}others have changed the same in the meantime ({names[:500]})."
-    done = sum(entry.outcome in {"committed", "succeeded"} for entry in result.entries)
+    done = sum(entry.outcome in TOOK_EFFECT for entry in result.entries)
     named = "; ".join(f"{entry.tool}: {entry.outcome}" for entry in bad[:10])
     others = "nobody knows of all others" if any(entry.outcome == "unknown" for entry in bad) else "not the others"
     return f"{done} of {len(result.entries)} entries took effect, and {others} ({named})."

@@ -6,7 +6,7 @@ by itself, as everywhere else: not by a request that approves another call as we
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from placet.contracts.errors import Refused
@@ -43,17 +43,19 @@ def tricks_of(approval: Row) -> list[Trick]:
     return tricks(approval["arguments"], approval["origins"] if acts(approval["category"] or "") else None)
 
 
-def alone(approval: Row) -> str:
-    """Return why a call is approved by itself and among no others, in English; empty where it may be one of several."""
+def alone(approval: Row, rule: ApprovalRule, found: Sequence[Trick]) -> str:
+    """Return why a call is approved by itself and among no others, in English; empty where it may be one of several.
+
+    `rule` and `found`, its tricks, are of the same row.
+    """
     if is_commit(approval["tool"]):
         return "it is a plan of several entries"
-    why = why_alone(ApprovalRule.model_validate(approval["approval_rule"]), approval["category"] or "")
-    return why or (LOOK_TWICE if tricks_of(approval) else "")
+    return why_alone(rule, approval["category"] or "") or (LOOK_TWICE if found else "")
 
 
 def refuse_risky(approval: Row) -> None:
     """Raise Refused (409) for a call that nobody approves in passing."""
-    if why := alone(approval):
+    if why := alone(approval, ApprovalRule.model_validate(approval["approval_rule"]), tricks_of(approval)):
         detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
         raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
 

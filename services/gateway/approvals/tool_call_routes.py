@@ -38,6 +38,7 @@ CHANGES_MAX = 1000
 
 #: Ends of a staged call.
 Outcome = Literal["committed", "succeeded", "left_out", "discarded", "conflicted", "failed", "refused", "unknown"]
+CallState = Literal["open", "continued", "stopped", ResultKind, Outcome]
 
 
 class ToolCallOut(BaseModel):
@@ -121,7 +122,7 @@ class CallQuery(BaseModel):
     """The query of a list of calls; what is left out, or empty, asks for any."""
 
     state: Annotated[
-        Literal["", "open", "continued", "stopped", ResultKind, Outcome],
+        Literal["", CallState],
         Field(description="As in the list; `unknown` is only what nobody has resolved so far."),
     ] = ""
     tool: Annotated[Name, Field(description="Calls of this tool.")] = ""

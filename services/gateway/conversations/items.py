@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import from_json
 
+from placet.contracts.messages.stage import TOOK_EFFECT
+
 ItemType = Literal[
     "message", "tool_call", "approval", "progress", "decision", "holder", "turn", "resolution", "conversation"
 ]
@@ -18,7 +20,6 @@ ITEM_TYPES: tuple[ItemType, ...] = get_args(ItemType)
 #: Types of items that say something to a reader: neither the beginnings of turns nor decisions by message.
 READ_BY_PEOPLE: tuple[ItemType, ...] = ("message", "holder", "tool_call", "approval", "conversation")
 #: Ends of a staged call that are its success.
-_TOOK_EFFECT = frozenset({"committed", "succeeded"})
 #: Result kinds that a frontend shows as done; every other ending is an error with its kind beside it.
 SUCCESSES = frozenset({"succeeded", "staged"})
 
@@ -71,7 +72,7 @@ def status_of(kind: str) -> Literal["success", "error"]:
 
 def outcome_status(outcome: str) -> Literal["success", "error"]:
     """Return the status that a frontend renders for what became of a staged call."""
-    return "success" if outcome in _TOOK_EFFECT else "error"
+    return "success" if outcome in TOOK_EFFECT else "error"
 
 
 def arguments_value(text: str) -> Any:

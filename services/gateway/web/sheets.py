@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias, get_args
 from fastapi import Response
 
 from placet.contracts.errors import Refused
-from placet.contracts.messages.message import ResultKind
 from placet.domain.approvers import identity_of
 from placet.gateway.admin import history_routes as history
 from placet.gateway.admin import key_routes as keys
@@ -21,7 +20,7 @@ from placet.gateway.admin import limit_routes as limits
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import session_routes as sessions
 from placet.gateway.approvals import tool_call_routes as tool_calls
-from placet.gateway.approvals.tool_call_routes import Outcome
+from placet.gateway.approvals.tool_call_routes import CallState
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -225,14 +224,7 @@ SHEETS: Mapping[str, Sheet] = {
                 "proposed_at": "moment",
             },
             _calls,
-            states=(
-                "all",
-                "unknown",
-                "open",
-                "continued",
-                "stopped",
-                *dict.fromkeys(each for each in (*get_args(ResultKind), *get_args(Outcome)) if each != "unknown"),
-            ),
+            states=("all", "unknown", *(each for each in get_args(CallState) if each != "unknown")),
             filters={"tool": "text", "agent": "text", "requester": "who", "since": "date", "until": "date"},
             show=_shown(tool_calls.show),
         ),

@@ -143,15 +143,17 @@ async def waiting_of(
     comments = await count_comments(connection, caller.tenant, [row["approval_id"] for row in rows])
     duty = DutyNow(directory, caller.language, datetime.now(UTC))
     outs = (approval_out(row, directory, untold) for row in rows)
+    rules = (ApprovalRule.model_validate(row["approval_rule"]) for row in rows)
     return tuple(
         Waiting(
             out,
-            ApprovalRule.model_validate(row["approval_rule"]),
+            rule,
             counted[out.id],
             out.id in mine,
             shown[out.id],
             # A batch of the page has one reason for all.
-            alone(row) or ("its rule asks for a reason each time" if shown[out.id].reason_required == "always" else ""),
+            alone(row, rule, shown[out.id].tricks)
+            or ("its rule asks for a reason each time" if rule.reason_required == "always" else ""),
             plans.get(out.id),
             duty.of(approver for panel in counted[out.id].tally.panels for approver in panel.approvers)
             if out.state == "pending"
@@ -159,7 +161,7 @@ async def waiting_of(
             comments.get(out.id, 0),
             (row["labels"] or {}).get(JOB_LABEL, ""),
         )
-        for row, out in zip(rows, outs, strict=True)
+        for row, out, rule in zip(rows, outs, rules, strict=True)
     )
 
 

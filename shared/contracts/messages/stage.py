@@ -196,6 +196,10 @@ CommitState = Literal["committed", "partly_committed", "conflicted", "discarded"
 EntryOutcomeKind = Literal["committed", "conflicted", "left_out", "succeeded", "failed", "refused", "unknown"]
 
 
+#: Outcomes of entries that took effect.
+TOOK_EFFECT: frozenset[str] = frozenset({"committed", "succeeded"})
+
+
 class EntryOutcome(Value):
     """What became of one entry of a workspace."""
 
