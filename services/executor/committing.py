@@ -223,10 +223,11 @@ class Committing:
                 if not isinstance(error, CannotApply) and attempt.fence <= self._attempts_max:
                     raise
                 log.exception("commit.in_doubt", call_id=attempt.call.call_id, pack=name)
+                known = error.keys if isinstance(error, CannotApply) else {}
                 words = str(error) if isinstance(error, CannotApply) else "the tool pack broke off"
                 for each, change in zip(nets[name], changes, strict=True):
-                    if not await _is_made(pack, change, context):
-                        doubts |= dict.fromkeys(each.call_ids, words)
+                    if change.key in known if known else not await _is_made(pack, change, context):
+                        doubts |= dict.fromkeys(each.call_ids, known.get(change.key, words))
         return doubts
 
     async def _applied(self, work: Work, attempt: Attempt, workspace: str, doubts: Mapping[str, str]) -> None:

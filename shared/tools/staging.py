@@ -132,7 +132,15 @@ class DecidedChange:
 
 
 class CannotApply(Exception):
-    """A change could not be made, and trying again will not help; the text is for people and for the model."""
+    """Changes could not be made, and trying again will not help; the text is for people and for the model.
+
+    `keys` says for each key that was not made why, half a sentence. Where it is empty, the text goes for every change
+    that does not stand after all.
+    """
+
+    def __init__(self, text: str, keys: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.keys = dict(keys or {})
 
 
 class Staging(ABC):
@@ -154,7 +162,7 @@ class Staging(ABC):
 
     @abstractmethod
     async def apply(self, changes: Sequence[DecidedChange], context: ToolContext) -> None:
-        """Make the changes. What is made already stays as it is. CannotApply where one cannot be made."""
+        """Make the changes. What is made already stays as it is. CannotApply where not all can be made."""
 
     def scope(self, context: ToolContext) -> str:
         """Return the name of what commits must not touch at the same time; one tenant's world unless said otherwise."""

@@ -10,8 +10,8 @@ import os
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -303,18 +303,32 @@ def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
 
 
 def _apply(draft: Draft, changes: Sequence[DecidedChange]) -> None:
-    try:
-        for number, change in enumerate(changes):
-            if change.after is not None:
+    """Make all changes that can be made: they were decided together, and some may have been made before a crash."""
+    failed: dict[str, str] = {}
+    for number, change in enumerate(changes):
+        if change.after is not None:
+            with _noted(failed, change.key):
                 draft.place(number, parts_of(change.key), change.after, change.wanted)
-        for change in changes:
-            if change.after is None and change.base is not None:
-                draft.remove(parts_of(change.key), change.base)
-    except CannotApply:
-        # Nobody tries again: what has no place now lies in nobody's way.
-        draft.clear()
-        raise
+    gone = [change for change in changes if change.after is None and change.base is not None]
+    if failed:
+        # What was moved would be lost.
+        failed |= {change.key: "it stays, for not every new content found its place" for change in gone}
+    else:
+        for change in gone:
+            with _noted(failed, change.key):
+                draft.remove(parts_of(change.key), change.base or "")
+    # Nobody tries again: what has no place now lies in nobody's way.
     draft.clear()
+    if failed:
+        raise CannotApply(next(iter(failed.values())), failed)
+
+
+@contextmanager
+def _noted(failed: dict[str, str], key: str) -> Iterator[None]:
+    try:
+        yield
+    except CannotApply as error:
+        failed[key] = str(error)
 
 
 def _free_for_folder(tree: Tree, parts: Parts) -> bool:

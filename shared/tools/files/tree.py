@@ -234,14 +234,20 @@ class Draft:
             os.close(folder)
 
     def place(self, number: int, parts: Parts, digest: str, base: tuple[str, int | None] | None) -> None:
-        """Let the n-th content take the place of its base, in one step; one that stands there already is left.
+        """Let the n-th content take the place of its base, in one step; what took its place before is left.
 
         CannotApply where something else stands there by now: between the comparison and this, or its worker died.
         """
+        path = "/".join(parts)
         try:
             found = self.tree.digest(parts)
+            if not self._holds(number):
+                # It took its place before a crash; what others have made of it since is theirs.
+                if found == base:
+                    raise CannotApply(f"the new content of {path!r} is gone")
+                return
             if found != base and (found is None or found[0] != digest):
-                raise CannotApply(f"{'/'.join(parts)!r} is another file by now")
+                raise CannotApply(f"{path!r} is another file by now")
             with self.tree.folder(()) as root, self.tree.folder(parts[:-1], create=True) as folder:
                 drafts = _enter(root, (self.name,), create=False)
                 try:
@@ -249,12 +255,21 @@ class Draft:
                 finally:
                     os.close(drafts)
                 os.fsync(folder)
-        except FileNotFoundError:
-            found = self.tree.digest(parts)
-            if found is None or found[0] != digest:
-                raise CannotApply(f"the new content of {'/'.join(parts)!r} is gone") from None
         except (OSError, Refused) as error:
-            raise CannotApply(f"{'/'.join(parts)!r} could not be written: {_words(error)}") from error
+            raise CannotApply(f"{path!r} could not be written: {_words(error)}") from error
+
+    def _holds(self, number: int) -> bool:
+        """Tell whether the n-th content has still to take its place."""
+        try:
+            with self.tree.folder(()) as root:
+                drafts = _enter(root, (self.name,), create=False)
+                try:
+                    os.stat(str(number), dir_fd=drafts, follow_symlinks=False)
+                finally:
+                    os.close(drafts)
+        except FileNotFoundError:
+            return False
+        return True
 
     def remove(self, parts: Parts, digest: str) -> None:
         """Remove the file that the change was made from; CannotApply where another one stands there by now."""

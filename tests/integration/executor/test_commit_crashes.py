@@ -181,9 +181,16 @@ async def test_what_others_changed_since_a_commit_broke_off_is_left(files: Premi
     """Whoever goes on with it finds another file in its place: that stays, and the entry says it was not made."""
     scene, _ = await broken_off(files, "applying")
     (scene.root / "a.txt").write_text("by hand\n")
-    kind, states = await gone_on(files, scene)
-    assert ("failed", "failed", "by hand\n") == (kind, states[0], scene.files()["a.txt"])
-    assert [] == [path for path in scene.files() if path.startswith(".placet-")]
+    assert ("failed", ["failed", "committed", "failed"]) == await gone_on(files, scene)
+    assert {"a.txt": "by hand\n", "b.txt": "b\n", "new/b.txt": "b\n", "new/c.txt": "c\n"} == scene.files()
+
+
+async def test_what_others_changed_after_it_was_made_counts_as_made(files: Premises) -> None:
+    """A file took its place before the crash, and others have gone on with it since: nothing of it failed."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    (scene.root / "a.txt").write_text("by hand\n")
+    assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
+    assert AFTER | {"a.txt": "by hand\n"} == scene.files()
 
 
 async def test_a_commit_that_broke_off_before_it_was_written_down_finds_a_conflict(files: Premises) -> None:
@@ -208,9 +215,8 @@ async def test_what_cannot_be_made_any_more_is_said(files: Premises) -> None:
     scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
     (scene.root / "new").mkdir()
     (scene.root / "new" / "c.txt").mkdir()
-    kind, states = await gone_on(files, scene)
-    assert ("failed", ["committed", "failed"]) == (kind, states[:2])
-    assert "two\n" == scene.files()["a.txt"]
+    assert ("failed", ["committed", "failed", "failed"]) == await gone_on(files, scene)
+    assert {"a.txt": "two\n", "b.txt": "b\n", "new/b.txt": "b\n"} == scene.files()
     assert "partly_committed" == scene.state()
 
 
