@@ -18,6 +18,8 @@ from placet.contracts.errors import PlacetError
 
 PROVIDER = "python"
 #: Characters of argument text per stream piece.
+#: Letters of the longest word that counts as one.
+_WORD = 50
 _FRAGMENT = 12
 
 Message = Mapping[str, Any]
@@ -56,7 +58,7 @@ class PythonAnswer:
         """Ask the function that `name` names, which may be `async`."""
         said = function_of(name)(messages, tools, choice)
         message = await said if isawaitable(said) else said
-        words_read = sum(len(_text_of(each.get("content")).split()) for each in messages)
+        words_read = sum(_words(_text_of(each.get("content"))) for each in messages)
         return cls(message.get("content") or "", message.get("tool_calls") or (), words_read)
 
     @property
@@ -84,9 +86,14 @@ class PythonAnswer:
 
     def usage(self) -> dict[str, int]:
         """Count words, for want of tokens."""
-        written = len(self.content.split()) + sum(len(each["function"]["arguments"].split()) for each in self.calls)
+        written = _words(self.content) + sum(_words(each["function"]["arguments"]) for each in self.calls)
         spent = {"prompt_tokens": self.words_read, "completion_tokens": written}
         return {**spent, "total_tokens": sum(spent.values())}
+
+
+def _words(text: str) -> int:
+    """Count the words of a text; a longer one than people write counts as several, so that none is free."""
+    return sum(-(-len(word) // _WORD) for word in text.split())
 
 
 def _text_of(content: Any) -> str:

@@ -374,11 +374,12 @@ class Turns(ConversationState):
         for call in calls:
             self._move_call(call, CallEvent.TURN_STOPPED, {"turn_id": turn.turn_id})
         turn.fence += 1
-        turn.reason = storable(rules.stopped_by(by)) + (f" {attempts.UNCOUNTED}" if asked else "")
+        who = "its job" if by == m.JOBS else by
+        turn.reason = storable(rules.stopped_by(who)) + (f" {attempts.UNCOUNTED}" if asked else "")
         turn.reason += f" {attempts.COUNTED_WHOLE}" if self.attempt is not None and self.attempt.jobs else ""
         self._close(turn)
         turn.stopped_number = self.log_seq
-        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(by))
+        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(who))
 
     def _withdraw(
         self,

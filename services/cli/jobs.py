@@ -140,6 +140,8 @@ def _follow(job_id: str, after: int, *, json: bool) -> str:
             with client() as http:
                 timeout = httpx.Timeout(TIMEOUT_SECONDS, read=SILENCE_SECONDS)
                 with connect_sse(http, "GET", path, params={"after": after}, timeout=timeout) as source:
+                    if source.response.status_code == httpx.codes.NO_CONTENT:
+                        return str(call("GET", f"/v1/jobs/{job_id}")["state"])
                     if not source.response.is_success:
                         source.response.read()
                         # What was asked for just now may still be on its way.

@@ -72,7 +72,7 @@ class WorkspaceCourse(JobCourse):
         self.job.reason = f"Cancelled by {by}."
         told = {"state": self.job.state, "reason": self.job.reason}
         if self.job.state is JobState.WITHDRAWING:
-            self._leave(self.job.conversation_id)
+            self._leave(self.job.conversation_id, by=by)
             self._note("job", told, f"{self.job.reason} What is not decided about its changes is withdrawn.")
             return
         self._throw_away()
@@ -141,9 +141,9 @@ class WorkspaceCourse(JobCourse):
             calls = [each.call_id for each in entries]
             self.emitted.append(m.StagedCallsDropped(**place, call_ids=calls, outcome="discarded"))
 
-    def _leave(self, conversation_id: str, *, merged: bool = False) -> None:
+    def _leave(self, conversation_id: str, *, merged: bool = False, by: str = m.JOBS) -> None:
         place = {"tenant": self.job.spec.tenant, "conversation_id": conversation_id}
-        self.emitted.append(m.AttemptWithdrawn(**place, by="jobs", merged=merged))
+        self.emitted.append(m.AttemptWithdrawn(**place, by=by, merged=merged))
 
 
 def _entries(number: int) -> str:

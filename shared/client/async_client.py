@@ -107,6 +107,8 @@ class AsyncClient:
             headers = {"last-event-id": str(after)} if after else {}
             try:
                 async with aconnect_sse(self.http, "GET", f"/v1/jobs/{job_id}/events", headers=headers) as source:
+                    if source.response.status_code == r.NO_CONTENT:
+                        return
                     if not source.response.is_success:
                         await source.response.aread()
                         if not r.is_worth_another_try(source.response):

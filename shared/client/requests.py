@@ -22,6 +22,8 @@ TIMEOUT = httpx.Timeout(20.0, read=60.0)
 PAUSES = (0.2, 1.0, 3.0)
 #: Pause before a stream is opened again that broke, in seconds.
 REOPEN_SECONDS = 0.5
+#: Of a stream: nothing will come any more.
+NO_CONTENT = 204
 _AGAIN = frozenset({502, 503, 504})
 
 

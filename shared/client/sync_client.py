@@ -104,6 +104,8 @@ class Client:
             headers = {"last-event-id": str(after)} if after else {}
             try:
                 with connect_sse(self.http, "GET", f"/v1/jobs/{job_id}/events", headers=headers) as source:
+                    if source.response.status_code == r.NO_CONTENT:
+                        return
                     if not source.response.is_success:
                         source.response.read()
                         if not r.is_worth_another_try(source.response):

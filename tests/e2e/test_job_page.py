@@ -138,6 +138,6 @@ async def test_a_job_is_cancelled_on_its_page(house: Embedded, browser: Browser)
         await expect(page.locator("rect.square")).to_have_count(511)
         await page.get_by_role("button", name="Cancel job").click()
         await expect(page.locator(".badge.cancelled")).to_be_visible()
-        await expect(page.get_by_text("Cancelled by person:admin.").first).to_be_visible()
+        await expect(page.get_by_text("Cancelled by admin.").first).to_be_visible()
     finally:
         await page.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -32,6 +32,7 @@ from placet.gateway.jobs import store
 from placet.gateway.jobs.answer_schema import check_answer_schema
 from placet.gateway.jobs.log import job_topic
 from placet.gateway.jobs.schemas import (
+    OVER,
     JobIn,
     JobOut,
     JobPage,
@@ -147,27 +148,36 @@ async def cancel(deps: DepsOf, caller: CallerOf, job_id: JobId) -> JobOut:
     response_class=StreamingResponse,
     responses={
         200: {"description": "Events.", "content": {"text/event-stream": {}}},
+        204: {"description": "The job is over, and its log has no later line: do not ask again."},
         **described(400, 401, 403, 404, 503),
     },
 )
 async def follow(
     deps: DepsOf, caller: CallerOf, job_id: JobId, last_event_id: LastEventId = None, after: After = None
-) -> StreamingResponse:
-    """Follow a job: every line of its log after the given one, then what comes, without gap or repeat."""
+) -> Response:
+    """Follow a job: every line of its log after the given one, then what comes, without gap or repeat, to its end.
+
+    Attempts may still end after their job: whoever asks again gets their lines, and 204 where none is left to come.
+    """
     job = await found_job(deps, caller, job_id)
     # A number from before a restored backup must not silence the stream for ever.
     start = min(wanted_after(last_event_id, after), job["log_seq"])
+    over = job["ended_at"] is not None and not job["running"]
+    if over and start == job["log_seq"]:
+        return Response(status_code=204)
     topic = job_topic(caller.tenant, job_id)
 
     async def frames() -> Any:
-        entries = deps.job_log.follow_topics(caller, topic, (topic,), start)
-        await anext(entries)
-        yield HELLO
-        async for entry in entries:
-            if isinstance(entry, Item):
-                yield item_frame(entry)
-            elif entry is None:
-                yield HEARTBEAT
+        async with aclosing(deps.job_log.follow_topics(caller, topic, (topic,), start)) as entries:
+            await anext(entries)
+            yield HELLO
+            async for entry in entries:
+                if isinstance(entry, Item):
+                    yield item_frame(entry)
+                    if entry.id >= job["log_seq"] if over else _is_end(entry):
+                        return
+                elif entry is None:
+                    yield HEARTBEAT
 
     return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
 
@@ -237,6 +247,10 @@ async def cancel_job(deps: Deps, caller: Caller, job_id: str) -> dict[str, Any]:
 def _log_out(items: list[Item], after: int) -> LogOut:
     lines = [LineOut(id=each.id, type=each.type, at=str(each.at), data=each.data) for each in items]
     return LogOut(items=lines, last_event_id=lines[-1].id if lines else after)
+
+
+def _is_end(line: Item) -> bool:
+    return line.type == "job" and line.data.get("state") in OVER
 
 
 def _no_job() -> Refused:

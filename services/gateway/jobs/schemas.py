@@ -19,6 +19,8 @@ _PLAN = JobPlan()
 _BUDGET = JobBudget()
 
 JobStateName = Literal["dividing", "running", "waiting", "withdrawing", "done", "failed", "cancelled"]
+OVER = frozenset({"done", "failed", "cancelled"})
+"""The states that a job does not leave."""
 ChangesName = Literal["staged", "waiting", "committed", "partly_committed", "conflicted", "unknown", "discarded"]
 
 

@@ -28,6 +28,8 @@ UNITS = (
     (1, "{count} s", "{count} s"),
 )
 
+#: Whom a sentence names; a full stop behind it ends the sentence.
+_NAMED = re.compile(r"\b(?:person|visitor):[A-Za-z0-9._@+-]*[A-Za-z0-9_@+-]")
 #: What a tool of each category does to the world, in a word.
 RISKS: Mapping[str, str] = {
     "safe_read": "reads",
@@ -70,6 +72,11 @@ def who(name: str, language: str = _ENGLISH, people: Mapping[str, Person] = Mapp
         return text(language, "visitor {name}", name=visible(name.removeprefix(ANONYMOUS)[-8:]))
     person = people.get(named.name) if named.kind == "person" else None
     return visible((person.name if person else "") or named.name or name)
+
+
+def told(sentence: str, language: str = _ENGLISH, people: Mapping[str, Person] = MappingProxyType({})) -> str:
+    """Return a sentence of ours in which people have their names: "Stopped by Ada." for "Stopped by person:ada."."""
+    return _NAMED.sub(lambda found: who(found[0], language, people), visible(sentence))
 
 
 def initials(name: str) -> str:

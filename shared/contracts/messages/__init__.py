@@ -40,6 +40,7 @@ from placet.contracts.messages.deliveries import ApprovalCommented, KeyOffered, 
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
     ACCOMPLISH_TOOL,
+    JOBS,
     JOBS_POOL,
     AttemptEnded,
     AttemptRequested,
@@ -162,6 +163,7 @@ __all__ = [
     "ACCOMPLISH_TOOL",
     "COMMIT_TOOL",
     "ENVELOPE_EVENTS_MAX",
+    "JOBS",
     "JOBS_POOL",
     "MESSAGES",
     "PROPOSE_TOOL",

@@ -28,6 +28,8 @@ JOB_LABELS = frozenset({JOB_LABEL, TASK_LABEL, ATTEMPT_LABEL, DEPTH_LABEL})
 ACCOMPLISH_TOOL = "accomplish"
 #: Where its permits go, in place of an executor pool: the agent begins the job.
 JOBS_POOL = "placet-jobs"
+#: Who ends the turn of an attempt that its job needs no more.
+JOBS = "jobs"
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 

@@ -394,7 +394,9 @@ def test_an_attempt_that_is_stopped_while_its_model_is_asked_says_what_is_not_co
         each.does("take_withdrawn", AttemptWithdrawn(tenant="acme", conversation_id="c1", by="jobs"))
     ((told,), (other,)) = asked.ended, waiting.ended
     assert (["stopped"], ["stopped"]) == (told.flags, other.flags)
-    assert f"{other.reason} {attempts.UNCOUNTED}" == told.reason
+    assert ("Stopped by its job.", f"Stopped by its job. {attempts.UNCOUNTED}") == (other.reason, told.reason)
+    (withdrawn,) = [each for each in waiting.sent if isinstance(each, CallsWithdrawn)]
+    assert "Not run: its job stopped the turn." == withdrawn.reason
 
 
 def test_what_a_winner_staged_waits_on_in_its_job() -> None:

@@ -30,6 +30,13 @@ async def test_the_pieces_join_to_exactly_the_message() -> None:
     assert {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10} == answer.usage()
 
 
+async def test_a_long_word_counts_as_several() -> None:
+    """An answer without a space is as long as it is: limits of tokens hold for it."""
+    with a_module("wordy_model_of_a_test", model=ScriptedModel({"content": "x" * 1_000})) as name:
+        answer = await PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
+    assert 20 == answer.usage()["completion_tokens"]
+
+
 async def test_an_async_function_keeps_nothing_else_waiting() -> None:
     """What it waits for happens meanwhile."""
     asked, answered = asyncio.Event(), asyncio.Event()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from placet.gateway.web.words import ago, due, lined, plain, risk, who
+from placet.gateway.web.words import ago, due, lined, plain, risk, told, who
 from tests.builders import NOON
 
 
@@ -52,3 +52,18 @@ def test_an_unknown_category_is_called_unknown() -> None:
 def test_a_text_has_lines_only_where_it_is_alone() -> None:
     """Beside other words a line break is a code point; in a box of its own it is one, and in JSON it stays escaped."""
     assert ("a[U+000A]b", "a\nb[U+000D]", '["a\\nb"]') == (plain("a\nb"), lined("a\nb\r"), lined(["a\nb"]))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("Stopped by person:ada.", "Stopped by ada."),
+        ("Cancelled by person:a.b@x.example.", "Cancelled by a.b@x.example."),
+        ("visitor:acme_0123456789abcdef wrote again.", "visitor 89abcdef wrote again."),
+        ("Its personal:name stays.", "Its personal:name stays."),
+        ("by person:a\u202e", "by a[U+202E]"),
+    ],
+)
+def test_sentences_of_ours_name_people_as_people_do(sentence: str, expected: str) -> None:
+    """Reasons and logs are written with ids, and read with names."""
+    assert expected == told(sentence)

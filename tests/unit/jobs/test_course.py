@@ -107,7 +107,7 @@ def test_what_a_stopped_question_used_is_said_not_to_be_counted() -> None:
     course = a_course("a")
     task, (first, _) = started(course)
     course.close([task], [first])
-    why = "Stopped by jobs. Its model was being asked: what that question used is not counted."
+    why = "Stopped by its job. Its model was being asked: what that question used is not counted."
     course.take(task, first, an_end(first, flags=["stopped"], reason=why, input_tokens=0, output_tokens=0))
     assert why == first.reason
     assert course.log[-1][1]["line"].endswith(f"ended too late: it has no vote. {why}")

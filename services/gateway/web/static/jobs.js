@@ -19,10 +19,16 @@ function look() {
   }, GATHER_MS);
 }
 
+const OVER = ["done", "failed", "cancelled"];
+let over = OVER.includes(main.dataset.state);
 const events = new EventSource(`/v1/jobs/${encodeURIComponent(main.dataset.job)}/events?after=${main.dataset.seen}`);
 events.onopen = () => say("live");
-events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
+// The stream of a job that is over ends.
+events.onerror = () => over || say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
 for (const kind of ["job", "division", "task", "attempt", "changes"]) events.addEventListener(kind, look);
+events.addEventListener("job", (event) => {
+  over ||= OVER.includes(JSON.parse(event.data).state);
+});
 addEventListener("pagehide", () => events.close());
 
 keepTime(document);
