@@ -429,6 +429,8 @@ async def test_people_see_the_plan_and_what_became_of_it(footing: Footing, place
             ids,
         )
         assert "+Notes on monday." in diff["diff"]
+        again = await visitor.request("POST", f"{visitor.path}/workspace/propose")
+        assert (409, "urn:placet:problem:asked-already") == (again.status_code, again.json()["type"])
         answer = await footing.operator().decide(card, "edit", leave_out=[ids[1]])
         assert answer.status_code == 200, answer.text
         assert "Some of it was left out." == await visitor.see_answer()

@@ -189,4 +189,4 @@ SELECT state FROM executor.executions WHERE call_id = :call_id AND tenant = :ten
 
 -- name: count_unknown
 SELECT pool, count(*) AS calls FROM executor.executions
-WHERE state = 'unknown' AND pool = ANY (:pools::text[]) GROUP BY pool;
+WHERE state = 'unknown' AND mode IS DISTINCT FROM 'commit' AND pool = ANY (:pools::text[]) GROUP BY pool;

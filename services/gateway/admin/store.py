@@ -135,10 +135,11 @@ def _calls(names: tuple[str, ...], *, unknown: bool) -> Query:
     wanted = "".join(f" AND {_CALL_CONDITIONS[name]}" for name in names)
     if unknown:
         after = " AND (:at::timestamptz IS NULL OR (c.proposed_at, c.call_id) < (:at::timestamptz, :after::text))"
+        # Of a commit nothing is unknown but what its staged calls did, which are listed themselves.
         return query(
             "unknown_calls",
             f"SELECT c.call_id{_CALL} FROM (SELECT call_id FROM read.executions WHERE state = 'unknown'"  # noqa: S608 - ours
-            f" AND tenant = :tenant) AS listed{_OF_CALL}{wanted}{after}"
+            f" AND mode IS DISTINCT FROM 'commit' AND tenant = :tenant) AS listed{_OF_CALL}{wanted}{after}"
             " ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT :most",
         )
     # A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.

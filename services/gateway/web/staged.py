@@ -25,6 +25,13 @@ from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/ui/conversations", include_in_schema=False, route_class=PageRoute)
 
+_GONE = "Nothing waits any more: it was decided or thrown away meanwhile."
+#: What a click that comes too late is told, by why.
+_LATE = {
+    "nothing-waits": _GONE,
+    "nothing-staged": _GONE,
+    "asked-already": "People are asked about all of it already.",
+}
 #: Entries that the page lists; the card of their commit has all.
 LISTED_MAX = 50
 
@@ -74,13 +81,19 @@ async def _answer(
     deps: Deps, caller: Caller, request: Request, conversation_id: str, asking: Awaitable[object], told: str
 ) -> Response:
     """Ask the agent, and show what is staged; a click that comes too late is told so."""
+    scripted = "hx-request" in request.headers
+    known = [] if scripted else await deps.log.tail(caller.tenant, conversation_id, 1)
     try:
         await asking
     except Refused as refusal:
-        if refusal.kind not in {"nothing-waits", "nothing-staged"}:
+        if refusal.kind not in _LATE:
             raise
-        told = "Nothing waits any more: it was decided or thrown away meanwhile."
-    if "hx-request" in request.headers:
+        told = _LATE[refusal.kind]
+    else:
+        # A page without scripts is not drawn again by itself.
+        if not scripted:
+            await deps.log.appears(caller, conversation_id, known[-1].id if known else 0)
+    if scripted:
         return await _show(deps, caller, conversation_id, told)
     return RedirectResponse(f"/?conversation={conversation_id}", 303)
 

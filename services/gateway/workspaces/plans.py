@@ -63,7 +63,16 @@ async def staged_here(
     parts = await load_parts(connection, tenant, [row["workspace_id"] for row in ordered])
     entries, changes = ([row for each in parts.values() for row in each[at]] for at in (0, 1))
     plan = plan_of(ordered[-1], entries, changes, [row["call_id"] for row in staged], _critical(parts, tools))
-    return plan, _asked([row["commit_id"] and (row["approval_state"] or "pending") for row in staged])
+    return plan, _asked_of(staged)
+
+
+async def asked_here(connection: Connection, tenant: str, conversation_id: str) -> Asked:
+    """Return how far the question about what is staged in a conversation is."""
+    return _asked_of(await load_staged(connection, tenant, conversation_id))
+
+
+def _asked_of(staged: Sequence[Row]) -> Asked:
+    return _asked([row["commit_id"] and (row["approval_state"] or "pending") for row in staged])
 
 
 def _asked(states: Sequence[str | None]) -> Asked:

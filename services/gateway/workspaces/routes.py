@@ -23,6 +23,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.texts import Text
+from placet.gateway.workspaces.plans import asked_here
 from placet.gateway.workspaces.store import load_diffs, load_parts, newest_workspace
 from placet.surfaces.plan import plan_of
 
@@ -141,8 +142,14 @@ async def diff(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, 
 
 @router.post("/{conversation_id}/workspace/propose", status_code=202, responses=described(401, 403, 404, 409, 503))
 async def propose(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> AskedOut:
-    """Have what is staged decided now; the approval comes by the event stream. 409 where nothing waits."""
+    """Have what is staged decided now; the approval comes by the event stream.
+
+    409 where nothing waits (`nothing-waits`), or people are asked about all of it already (`asked-already`).
+    """
     workspace = await _waiting(deps, caller, conversation_id)
+    async with reading(deps.runtime.database) as connection:
+        if await asked_here(connection, caller.tenant, conversation_id) in {"all", "decided"}:
+            raise Refused("People are asked about all of it already.", status=409, kind="asked-already")
     async with deps.runtime.units.begin() as work:
         work.emit(ProposeChanges(tenant=caller.tenant, conversation_id=conversation_id, by=caller.person))
     return AskedOut(conversation_id=conversation_id, workspace_id=workspace["workspace_id"], asked="propose")

@@ -205,13 +205,13 @@ class Files(Staging):
     async def _check_place(self, path: str, context: ToolContext) -> None:
         """Refuse a path that cannot have a file, in the tree or among what waits."""
         parts = parts_of(path)
-        tree = files_of(context).tree(context)
-        await in_thread(partial(tree.check_place, parts))
         for depth in range(1, len(parts)):
             above = "/".join(parts[:depth])
             if await self.read_plain(above, context):
                 text = f"{above!r} is a file, or was one before what waits; decide that first."
                 raise ToolError(text, code="refused_path")
+        tree = files_of(context).tree(context)
+        await in_thread(partial(tree.check_place, parts))
         waiting = [each for each, left in (await context.workspace.under(self.name, "")).items() if left.digest]
         if any(each.startswith(f"{path}/") for each in waiting):
             raise ToolError(f"{path!r} is a folder.", code="refused_path")

@@ -153,6 +153,17 @@ async def test_an_administrator_resolves_an_unknown_outcome(house: House) -> Non
     verify_signed(load_verifier(house.keys), word)
 
 
+@pytest.mark.parametrize(("mode", "listed"), [("staged_call", 1), ("commit", 0)])
+async def test_of_a_commit_the_staged_calls_alone_are_of_unknown_outcome(house: House, mode: str, listed: int) -> None:
+    """Whoever says what became of them has no second question about the commit itself."""
+    a_told_call(house)
+    with psycopg.connect(house.url, autocommit=True) as connection:
+        connection.execute("UPDATE read.executions SET state = 'unknown', mode = %s", (mode,))
+    async with house.client(house.key("admin")) as admin:
+        found = (await admin.get("/v1/tool-calls", params={"state": "unknown"})).json()
+    assert listed == len(found["items"])
+
+
 @pytest.mark.parametrize(
     ("scope", "tenant", "code"), [("admin", "acme", 409), ("decide", "acme", 403), ("admin", "rival", 404)]
 )
