@@ -143,8 +143,8 @@ class Card:
     asks: list[str] = field(default_factory=list)
     #: What people said about it, the newest only; only on cards that have a thread.
     comments: list[CommentShown] = field(default_factory=list)
-    #: Why an administrator has stopped such calls, as they wrote it; empty while nobody has. Only on cards that change
-    #: in place.
+    #: Why an administrator has stopped such calls, as they wrote it; empty while nobody has. What cannot change in
+    #: place says how it was when it was sent.
     stopped: str = ""
     #: Who said "I'm on it".
     claimed_by: str = ""

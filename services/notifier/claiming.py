@@ -13,6 +13,7 @@ from placet.notifier.changes import change_of
 from placet.notifier.quiet_hours import QuietHours, hush
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.store import Claims, Pause
+from placet.notifier.store.stops import saying_stops
 from placet.runtime.work import UnitOfWork, Work
 
 #: Addresses that one round recounts.
@@ -52,6 +53,7 @@ async def claim(
     mails = joint_mails.mails_of(rest) if manners.joins else [[each] for each in rest]
     mails = await _in_pace(work, mails, manners.per_minute)
     claimed = await store.claim(work, [each for mail in mails for each in mail], lease)
+    claimed = await saying_stops(work, claimed)
     ends = list(accumulate(map(len, mails), initial=0))
     return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == limit
 

@@ -88,9 +88,9 @@ class Writer:
     def chunks(self, change: OfReply, *, waits: bool) -> Iterator[Chunk]:
         """Yield the chunks of one change; `waits`: a call of the reply waits for people, so no other step may begin."""
         match change:
-            case changes.StepBegan() if not (self.in_step and waits):
+            case changes.StepBegan(_, aside) if not (self.in_step and (waits or aside)):
                 yield from self._begin_step()
-            case changes.StepEnded() if not waits:
+            case changes.StepEnded(_, aside) if not (waits or aside):
                 yield from self._end_step()
             case changes.Text():
                 yield from self._text(change)

@@ -60,6 +60,8 @@ class Turn:
     step: int = 0
     #: The step that the model is asked for now; 0: for none.
     asked: int = 0
+    #: Whether people were asked about a call of the reply when the model was asked for its newest step.
+    aside: bool = False
     #: Calls of the newest step that have no result.
     open: frozenset[str] = frozenset()
 
@@ -95,16 +97,18 @@ class ReplyBegan:
 
 @dataclass(frozen=True, slots=True)
 class StepBegan:
-    """The model's next answer begins to show."""
+    """The model's next answer begins to show; `aside`: when it was asked, a call of the reply waited for people."""
 
     reply_id: str
+    aside: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """All of that answer is told, results included."""
+    """All of that answer is told, results included; `aside` is of the answer that follows, False where none does."""
 
     reply_id: str
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,8 @@ class ConversationState:
             yield from self._end_step()
         # The newest turn is the last one of the dict.
         self.turns.pop(turn.turn_id, None)
-        self.turns[turn.turn_id] = replace(turn, state="running", asked=step)
+        aside = any(call.reply_id == turn.reply_id for call in self.waiting)
+        self.turns[turn.turn_id] = replace(turn, state="running", asked=step, aside=aside)
         self.follows, self.untold = False, self.untold - {turn.reply_id}
         yield changes.ReplyBegan(turn.reply_id)
         yield from self._tell_early()
@@ -233,7 +234,7 @@ class ConversationState:
         ahead, told = {**draft.ahead, piece.offset: piece.text}, draft.told
         while joining := [at for at in ahead if at <= len(told)]:
             if text := ahead.pop(joining[0])[len(told) - joining[0] :]:
-                yield from self._begin_step(turn.reply_id, turn.turn_id, turn.asked)
+                yield from self._begin_step(turn, turn.asked)
                 yield changes.Text(draft.reply_id, draft.text_id, text, begins=not told)
                 told += text
         self.draft = replace(draft, told=told, ahead=ahead)
@@ -246,7 +247,7 @@ class ConversationState:
         self.turns[turn.turn_id] = replace(turn, step=step, asked=0, open=frozenset())
         if data.get("while_waiting"):
             return
-        yield from self._begin_step(turn.reply_id, turn.turn_id, step)
+        yield from self._begin_step(turn, step)
         if draft is not None and not text.startswith(draft.told):
             # Pieces of an attempt that was given up: this is what the model said.
             yield from self._end_text()
@@ -261,15 +262,16 @@ class ConversationState:
             yield changes.Text(self.draft.reply_id, self.draft.text_id, "", ends=True, counts=False)
         self.draft = None
 
-    def _begin_step(self, reply_id: str, turn_id: str, step: int) -> Iterator[Change]:
-        if self.shown != (reply_id, turn_id, step):
-            yield from self._end_step()
-            self.shown = (reply_id, turn_id, step)
-            yield changes.StepBegan(reply_id)
+    def _begin_step(self, turn: Turn, step: int) -> Iterator[Change]:
+        shown = (turn.reply_id, turn.turn_id, step)
+        if self.shown != shown:
+            yield from self._end_step(aside=turn.aside)
+            self.shown = shown
+            yield changes.StepBegan(turn.reply_id, turn.aside)
 
-    def _end_step(self) -> Iterator[Change]:
+    def _end_step(self, *, aside: bool = False) -> Iterator[Change]:
         if self.shown is not None:
-            yield changes.StepEnded(self.shown[0])
+            yield changes.StepEnded(self.shown[0], aside)
             self.shown = None
 
     def _tell_early(self) -> Iterator[Change]:
@@ -293,7 +295,7 @@ class ConversationState:
             self.calls[call.call_id] = call
             # The next step waits for the job, not for the calls in it.
             self.turns[turn.turn_id] = turn if caller else replace(turn, open=turn.open | {call.call_id})
-            yield from self._begin_step(turn.reply_id, turn.turn_id, turn.step)
+            yield from self._begin_step(turn, turn.step)
             yield changes.CallMade(turn.reply_id, call)
         elif data["status"] in {"success", "error"} and call is not None and not call.kind:
             yield from self._answered(replace(call, kind=data["kind"]), data)

@@ -1,6 +1,8 @@
-"""Which cards do not say of emergency stops what is so, read from the gateway's view."""
+"""What cards are to say of emergency stops, read from the gateway's view."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from placet.notifier import store
 from placet.notifier.rules import Delivery
@@ -20,3 +22,14 @@ async def shown_otherwise(work: Work, limit: int) -> list[tuple[Delivery, str]]:
     query = QUERIES.lock_shown_otherwise if stops["found"] else QUERIES.lock_shown_as_stopped
     said = {row["delivery_id"]: row["stopped"] for row in await work.run(query, most=limit)}
     return [(each, said[each.delivery_id]) for each in await store.lock_all(work, said)] if said else []
+
+
+async def saying_stops(work: Work, claimed: list[Delivery]) -> list[Delivery]:
+    """Return deliveries with why their calls are stopped now, where their cards do not change in place later on."""
+    ids = [each.delivery_id for each in claimed if each.address.kind != "slack"]
+    rows = await work.run(QUERIES.why_stopped, ids=ids) if ids else []
+    why = {row["delivery_id"]: row["stopped"] for row in rows}
+    return [
+        replace(each, card=replace(each.card, stopped=why.get(each.delivery_id, ""))) if each.delivery_id in ids else each
+        for each in claimed
+    ]

@@ -25,3 +25,11 @@ WHERE d.pending AND d.state IN ('due', 'sent') AND split_part(d.channel, ':', 1)
 ORDER BY d.delivery_id
 LIMIT :most
 FOR UPDATE OF d SKIP LOCKED
+
+-- name: why_stopped
+SELECT d.delivery_id, min(s.reason) AS stopped
+FROM notifier.deliveries AS d
+JOIN read.stops AS s ON coalesce(s.tenant = d.tenant, true) AND coalesce(s.tool = d.card ->> 'tool', true)
+  AND coalesce(s.agent = d.card ->> 'agent', true)
+WHERE d.delivery_id = ANY (:ids::text[]) AND d.pending
+GROUP BY d.delivery_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -13,7 +14,19 @@ from placet.notifier.settings import NotifierSettings
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
-_create = create_tables("notifier")
+_create_notifier = create_tables("notifier")
+#: In place of the gateway's view: nothing is stopped.
+_STOPS = (
+    "CREATE SCHEMA IF NOT EXISTS read",
+    "CREATE TABLE IF NOT EXISTS read.stops (tenant text, tool text, agent text, reason text)",
+)
+
+
+def _create(url: str) -> None:
+    _create_notifier(url)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        for statement in _STOPS:
+            connection.execute(statement)
 
 
 @pytest.fixture(scope="module")

@@ -439,7 +439,6 @@ async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, 
 
 
 WORKSPACES = """
-CREATE SCHEMA read;
 CREATE TABLE read.workspaces AS SELECT 'w' AS workspace_id, 'acme' AS tenant, 'conversation-1' AS conversation_id,
     'open' AS state;
 CREATE TABLE read.workspace_entries AS SELECT 'c1' AS call_id, 'w' AS workspace_id, 'acme' AS tenant, 1 AS position,

@@ -66,6 +66,23 @@ async def test_everybody_who_may_decide_gets_one_mail(mailer: Replica, server: M
     assert [True] * 4 == [name not in mail.message for name in ("Cc", "Bcc", "List-Unsubscribe", "Precedence")]
 
 
+async def test_a_mail_says_that_such_calls_are_stopped_and_a_later_one_that_they_are_not(
+    mailer: Replica, server: MailServer
+) -> None:
+    """As it was when it was sent: nobody opens a page in vain without having been told."""
+    news = opened("email", rule=ONLY_ADA)
+    other = opened("email", rule=ONLY_ADA, call=a_call(tool="deploy"))
+    await mailer.execute("INSERT INTO read.stops VALUES ('acme', :tool, NULL, 'an incident')", tool=news.call.tool)
+    await mailer.send(news)
+    await mailer.send(other)
+    await post(mailer)
+    await mailer.execute("DELETE FROM read.stops")
+    await mailer.send(progressed(news, "reminded", 2))
+    await post(mailer)
+    told = [["“an incident”" in mail.part("html"), '"an incident"' in mail.part("plain")] for mail in server.inbox]
+    assert [[True, True], [False, False], [False, False]] == told
+
+
 async def test_a_link_is_for_one_person_and_only_its_hash_is_kept(mailer: Replica, server: MailServer) -> None:
     """Two people have two links; the database could not tell either of them."""
     news = opened("email", rule=FINANCE)

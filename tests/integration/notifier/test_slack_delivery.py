@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import pytest
 from pydantic import SecretStr
 
 from placet.contracts.messages import ApprovalCommented
@@ -108,23 +110,20 @@ async def test_a_comment_reaches_every_thread_but_the_one_it_was_written_in(repl
     assert [[both], ["ada commented: Why?", both]] == told
 
 
-STOPS = (
-    "CREATE SCHEMA IF NOT EXISTS read",
-    "DROP TABLE IF EXISTS read.stops",
-    "CREATE TABLE read.stops (tenant text, tool text, agent text, reason text)",
-)
 HOW_OFTEN = "SELECT sum(version) AS versions FROM notifier.deliveries"
 
 
-async def stops_view(replica: Replica) -> None:
-    """Make the place of the gateway's view, in which nothing is stopped yet."""
-    for statement in STOPS:
-        await replica.execute(statement)
+@pytest.fixture
+async def stops(replica: Replica) -> AsyncIterator[None]:
+    """The gateway's view of what is stopped, empty before and after."""
+    await replica.execute("DELETE FROM read.stops")
+    yield
+    await replica.execute("DELETE FROM read.stops")
 
 
+@pytest.mark.usefixtures("stops")
 async def test_cards_say_that_calls_are_stopped_until_they_may_run_again(replica: Replica) -> None:
     """Those that the stop covers and no others, also what opens meanwhile; of a stop that lasts they are told once."""
-    await stops_view(replica)
     async with slack_server() as slack:
         worker = a_worker(replica, slack)
 
@@ -151,9 +150,9 @@ async def test_cards_say_that_calls_are_stopped_until_they_may_run_again(replica
     assert ((further, versions), [False] * 3, 3) == (again, lifted, len(approvable))
 
 
+@pytest.mark.usefixtures("stops")
 async def test_a_stop_of_many_cards_makes_a_hundred_due_at_a_time(replica: Replica) -> None:
     """Each transaction sees to so many; the rest comes at once after it, and what is kept back is left alone."""
-    await stops_view(replica)
     await replica.execute("INSERT INTO read.stops (reason) VALUES ('an incident')")
     for _ in range(BATCH + 1):
         await replica.send(opened("slack:#ops"))

@@ -57,6 +57,7 @@ CARDS = st.builds(
     arguments=st.lists(st.builds(Argument, name=HOSTILE, text=HOSTILE, changed_from=HOSTILE | st.none()), max_size=3),
     quote=HOSTILE,
     warnings=st.lists(HOSTILE, max_size=2),
+    stopped=HOSTILE,
     digest=st.just("a" * 64),
     state=st.sampled_from(["pending", "approved", "denied", "expired"]),
     deadline=st.none() | st.just(datetime(2026, 1, 1, tzinfo=UTC)),
