@@ -9,8 +9,8 @@ from __future__ import annotations
 
 VIEWS: dict[str, str] = {
     "executions": """
-        SELECT call_id, tenant, conversation_id, pool, state, mode, fence, worker, permit_id, permit_issuer, lease_until,
-               CAST(call AS json) ->> 'digest' AS digest, permit_expires_at,
+        SELECT call_id, tenant, conversation_id, pool, state, mode, fence, worker, permit_id, permit_issuer,
+               lease_until, CAST(call AS json) ->> 'digest' AS digest, permit_expires_at,
                begun_at AS started_at, finished_at,
                CASE WHEN finished_at IS NOT NULL THEN CASE state WHEN 'resolved' THEN 'unknown' ELSE state END END
                AS result_kind, error, permit, resolution, resolved_by, resolution_note, resolved_at

@@ -108,10 +108,10 @@ READ = {
     " rulebook_digest text, judged_at timestamptz",
     "activations": "activation_id text, kind text default 'rulebook', digest text, activated_by text,"
     " activated_at timestamptz, diff text",
-    "executions": "call_id text, tenant text, conversation_id text, pool text, state text, mode text, fence int, worker text,"
-    " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
-    " result_kind text, error text, digest text, permit_expires_at timestamptz, resolution text, resolved_by text,"
-    " resolution_note text default '', resolved_at timestamptz",
+    "executions": "call_id text, tenant text, conversation_id text, pool text, state text, mode text, fence int,"
+    " worker text, permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz,"
+    " finished_at timestamptz, result_kind text, error text, digest text, permit_expires_at timestamptz,"
+    " resolution text, resolved_by text, resolution_note text default '', resolved_at timestamptz",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, void_at timestamptz,"

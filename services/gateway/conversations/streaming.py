@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import Header, Query
@@ -52,9 +52,14 @@ async def start_of(
 
 
 def streaming(
-    deps: Deps, caller: Caller, topics: tuple[Topic, ...], conversation: Topic | None, after: int
+    deps: Deps,
+    caller: Caller,
+    topics: tuple[Topic, ...],
+    conversation: Topic | None,
+    after: int,
+    told: Callable[[Item], Item] = lambda item: item,
 ) -> StreamingResponse:
-    """Return the stream of what a caller follows; raise Refused (429) where they have too many."""
+    """Return the stream of what a caller follows, its items as `told`; raise Refused (429) where they have too many."""
     deps.log.limits.check(caller, conversation)
 
     async def frames() -> AsyncIterator[bytes]:
@@ -66,7 +71,7 @@ def streaming(
                 case None:
                     yield HEARTBEAT
                 case Item():
-                    yield item_frame(entry)
+                    yield item_frame(told(entry))
                 case Delta():
                     yield event_frame("delta", entry.data)
                 case Notice():

@@ -8,6 +8,7 @@ of version 7 only. What no version has a chunk for travels as `data-…` parts, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -29,7 +30,8 @@ class Seen:
     """What a client shows of a reply that it wants gone on with."""
 
     steps: int = 0
-    texts: int = 0
+    #: Also those that the model gave up, which no log has.
+    texts: tuple[str, ...] = ()
     #: Call -> the arguments that are shown; and the calls whose result is.
     arguments: Mapping[str, Any] = field(default_factory=dict)
     answered: frozenset[str] = frozenset()
@@ -66,12 +68,14 @@ class Writer:
         self.began = self.in_step = False
         #: Whether the step is one of calls in jobs.
         self.in_job = False
-        self.steps = self.texts = 0
+        self.steps = 0
         #: Call -> the step in which it was told: told again in another one, it would be another call to the SDK.
         self.made: dict[str, int] = {}
         #: Approval -> digest of the call in the request; and what the client has as the decision.
         self.requested = dict(seen.requested)
         self.responded = dict(seen.responded)
+        #: Text that the client shows -> how often it was not told again so far.
+        self.shown = dict(Counter(seen.texts))
         #: Results of calls whose approval's end is still to come.
         self.results: dict[str, changes.CallAnswered] = {}
         #: How the reply's newest turn ended; empty while none has.
@@ -81,7 +85,7 @@ class Writer:
     def copy(self) -> Writer:
         """Return another one that has told the same."""
         made = Writer(self.version, self._seen)
-        known = {name: dict(getattr(self, name)) for name in ("made", "requested", "responded", "results")}
+        known = {name: dict(getattr(self, name)) for name in ("made", "requested", "responded", "results", "shown")}
         made.__dict__ |= self.__dict__ | known
         return made
 
@@ -160,8 +164,9 @@ class Writer:
         self.in_step = False
 
     def _text(self, text: changes.Text) -> Iterator[Chunk]:
-        self.texts += text.begins
-        if self.texts <= self._seen.texts:
+        # What is told again comes whole, from the log.
+        if text.begins and text.ends and self.shown.get(text.text):
+            self.shown[text.text] -= 1
             return
         if text.begins:
             yield {"type": "text-start", "id": text.text_id}

@@ -92,7 +92,7 @@ class UiMessage(BaseModel):
         approvals = {str(part.approval.get("id")): part for part in calls.values() if part.approval}
         return Seen(
             steps=sum(part.type == "step-start" for part in self.parts),
-            texts=sum(part.type == "text" for part in self.parts),
+            texts=tuple(part.text for part in self.parts if part.type == "text"),
             arguments={call_id: part.input for call_id, part in calls.items()},
             answered=frozenset(call_id for call_id, part in calls.items() if part.state.startswith("output-")),
             requested={approval_id: self._digest(part) for approval_id, part in approvals.items()},

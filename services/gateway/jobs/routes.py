@@ -250,7 +250,7 @@ def _log_out(items: list[Item], after: int) -> LogOut:
 
 
 def _is_end(line: Item) -> bool:
-    return line.type == "job" and line.data.get("state") in OVER
+    return str(line.type) == "job" and line.data.get("state") in OVER
 
 
 def _no_job() -> Refused:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from placet.gateway.conversations.access import find_for, no_conversation
+from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.store import recent_conversations, tail
 from placet.gateway.conversations.streaming import After, LastEventId, start_of, streaming
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
+from placet.gateway.web import words
 from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
 from placet.gateway.web.staged import staged_values
 from placet.gateway.web.suggestions import suggestions, tools_of
@@ -86,4 +89,9 @@ async def follow(
         return streaming(deps, caller, topics, None, 0)
     topic = Topic(caller.tenant, conversation_id)
     start = await start_of(deps, caller, conversation_id, last_event_id, after)
-    return streaming(deps, caller, (topic, *topics), topic, start)
+
+    def told(item: Item) -> Item:
+        names = words.names_in(item.data, caller.people)
+        return replace(item, data={**item.data, "names": names}) if names else item
+
+    return streaming(deps, caller, (topic, *topics), topic, start, told)

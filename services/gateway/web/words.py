@@ -79,6 +79,15 @@ def told(sentence: str, language: str = _ENGLISH, people: Mapping[str, Person] =
     return _NAMED.sub(lambda found: who(found[0], language, people), visible(sentence))
 
 
+def names_in(item: Mapping[str, Any], people: Mapping[str, Person]) -> dict[str, str]:
+    """Return the names of the people whom an item of a conversation's log is from or tells of: id -> name."""
+    author = item.get("author") or {}
+    said = (author.get("id"), *(item.get(field) for field in ("by", "operator", "decided_by", "reason")))
+    ids = {found for each in said if isinstance(each, str) for found in _NAMED.findall(each)}
+    known = {each: people.get(each.partition(":")[2]) for each in sorted(ids)}
+    return {each: person.name for each, person in known.items() if person and person.name}
+
+
 def initials(name: str) -> str:
     """Return the initials of a name as people read it: `AL` of `Ada Lovelace`, `L` of `lin`."""
     parts = [part for part in re.split(r"[\s._@-]+", name) if part]

@@ -30,6 +30,8 @@ async def saying_stops(work: Work, claimed: list[Delivery]) -> list[Delivery]:
     rows = await work.run(QUERIES.why_stopped, ids=ids) if ids else []
     why = {row["delivery_id"]: row["stopped"] for row in rows}
     return [
-        replace(each, card=replace(each.card, stopped=why.get(each.delivery_id, ""))) if each.delivery_id in ids else each
+        replace(each, card=replace(each.card, stopped=why.get(each.delivery_id, "")))
+        if each.delivery_id in ids
+        else each
         for each in claimed
     ]

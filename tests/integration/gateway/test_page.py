@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,11 @@ from placet.contracts.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
+from placet.domain.directory import Directory, Person
 from placet.gateway.web.render import set_up_was_run
 from placet.tools.ui_blocks import StagedDiffBlock
 from tests.builders import NOON, a_call, an_approval_rule
-from tests.support.gateway import House, an_approval_row, insert, said, tool_call, turn
+from tests.support.gateway import House, an_approval_row, insert, open_house, said, tool_call, turn
 
 pytestmark = pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
 
@@ -376,6 +378,27 @@ async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page
     await expect(page.locator(".ending")).to_have_text("Stopped by ada.")
     await expect(stop).to_be_hidden()
     await expect(page.get_by_label("Message", exact=True)).to_be_focused()
+
+
+async def test_people_in_a_conversation_have_their_names(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """Whoever speaks in the agent's place, and whoever stopped it, is called as the directory calls them."""
+    people = Directory(people={"grace": Person("grace", "Grace Hopper")})
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: people) as house:
+        page = await browser.new_page(locale="en-GB")
+        await page.goto(house.gateways[0].url)
+        await page.get_by_label("API key").fill(house.key("chat", "decide"))
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.locator("#connection")).to_have_text("live")
+        conversation = await say(page, "hello")
+        author = {"kind": "operator", "id": "person:grace"}
+        spoken = {"role": "operator", "message_id": "o1", "text": "Two pairs.", "author": author}
+        await house.append(conversation, ("message", spoken), turn("started", message_id="m"))
+        await house.append(conversation, turn("stopped", reason="Stopped by person:grace."))
+        await expect(page.locator(".by-operator .from")).to_have_text("Grace Hopper")
+        await expect(page.locator(".ending")).to_have_text("Stopped by Grace Hopper.")
+        await page.close()
 
 
 async def test_an_address_that_leads_nowhere_is_a_page_for_a_browser(house: House) -> None:

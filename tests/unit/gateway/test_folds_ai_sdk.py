@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.gateway.conversations.items import Item
+from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects.ai_sdk import AiSdkState, Goal, begin
 from placet.gateway.dialects.ai_sdk_history import history
 from placet.gateway.dialects.ai_sdk_routes import UiMessage
@@ -168,12 +169,24 @@ def test_a_page_that_answers_is_left_with_no_answer_open(
         assert (True, expected) == (more.ended, spoken(more, expected))
 
 
+def numbered(told: Iterable[dict[str, Any] | Entry]) -> Iterator[Entry]:
+    """Return entries of the turn t1: items with their numbers, and what is an entry already as it is."""
+    number = 0
+    for each in told:
+        if isinstance(each, dict):
+            number += 1
+            kind: Any = each["is"]
+            yield Item(number, kind, AT, {"turn_id": "t1"} | {name: each[name] for name in each if name != "is"})
+        else:
+            number = each.id if isinstance(each, Item) else number
+            yield each
+
+
 def told_one_by_one(*told: dict[str, Any]) -> tuple[AiSdkState, list[str]]:
     """Stream items to a page of the message u1; return the state, and the types of its chunks."""
     state, kinds = begin(Goal("7", message_id="u1")), list[str]()
-    for number, data in enumerate(told, 1):
-        kind: Any = data.pop("is")
-        state, chunks = fold(state, Item(number, kind, AT, {"turn_id": "t1", **data}))
+    for entry in numbered(told):
+        state, chunks = fold(state, entry)
         kinds += [chunk["type"] for chunk in chunks]
     return state, kinds
 
@@ -214,3 +227,22 @@ def test_a_card_of_a_job_that_is_over_keeps_no_step_from_beginning() -> None:
     over = [card("k2", "pending"), call("k1", "accomplish", "error", kind="failed", error="Cancelled.")]
     _, kinds = told_one_by_one(dict(WRITTEN), dict(STARTED), *made, *over, spoke(2))
     assert 3 == kinds.count("start-step")
+
+
+def test_a_text_that_the_model_gave_up_hides_no_later_one() -> None:
+    """The page shows it, no log has it, and what the model says after the decision is told all the same."""
+    given_up = Delta("t1", 1, "m1", 0, "Not this")
+    silent = spoke(1) | {"text": ""}
+    made: list[dict[str, Any] | Entry] = [WRITTEN, STARTED, given_up, silent, call("k1", "deploy", "proposed")]
+    page, state = Page("7"), begin(Goal("7", message_id="u1"))
+    items = list(numbered([*made, card("k1", "pending"), {"is": "turn", "state": "paused"}]))
+    state, _ = told(state, items, page)
+    assert (True, ["Not this"]) == (state.done, [part["text"] for part in page.shown if part["type"] == "text"])
+    (asked_for,) = page.calls.values()
+    asked_for |= {"state": "approval-responded", "approval": {**asked_for["approval"], "approved": True}}
+    more = Page("7", page.message())
+    goal = Goal("7", "t1", newest=NEVER, seen=UiMessage.model_validate(page.message()).seen())
+    after = [card("k1", "approved"), call("k1", "deploy", "success", kind="succeeded", data=1), spoke(2)]
+    stored = [each for each in items if isinstance(each, Item)]
+    told(begin(goal), list(numbered([*stored, *after, {"is": "turn", "state": "finished"}])), more)
+    assert ["Not this", "Well 2."] == [part["text"] for part in more.shown if part["type"] == "text"]

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from placet.gateway.web.words import ago, due, lined, plain, risk, told, who
+from placet.domain.directory import Person
+from placet.gateway.web.words import ago, due, lined, names_in, plain, risk, told, who
 from tests.builders import NOON
 
 
@@ -67,3 +68,17 @@ def test_a_text_has_lines_only_where_it_is_alone() -> None:
 def test_sentences_of_ours_name_people_as_people_do(sentence: str, expected: str) -> None:
     """Reasons and logs are written with ids, and read with names."""
     assert expected == told(sentence)
+
+
+def test_an_item_comes_with_the_names_of_the_people_in_it() -> None:
+    """Who wrote it, and whom its sentence names; nothing is read of arguments and texts, nor told of who has none."""
+    people = {"ada": Person("ada", "Ada"), "ben": Person("ben", "Ben"), "cy": Person("cy")}
+    item = {
+        "author": {"kind": "person", "id": "person:ada"},
+        "reason": "Stopped by person:ben.",
+        "by": "person:cy",
+        "text": "person:ada",
+        "arguments": {"by": "person:ada"},
+    }
+    assert {"person:ada": "Ada", "person:ben": "Ben"} == names_in(item, people)
+    assert {} == names_in({"text": "person:ada", "by": None}, people)

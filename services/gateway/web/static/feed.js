@@ -4,9 +4,11 @@ import { make, visible } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { t } from "./words.js";
 
-// People are called by their names, which is all of an id that they would say themselves.
+// Names of people that items came with. Who has none is called by what they would say themselves of their id.
+const names = new Map();
+
 function nameOf(id) {
-  return visible((id ?? "").replace(/^person:/, ""));
+  return visible(names.get(id) ?? (id ?? "").replace(/^(person|visitor|agent):(?=\S)/, ""));
 }
 
 const RANK = { proposed: 0, pending_confirmation: 1, decided: 2, executing: 3, success: 4, error: 4 };
@@ -79,6 +81,7 @@ export class Feed {
   }
 
   take(type, data) {
+    for (const [id, name] of Object.entries(data.names ?? {})) names.set(id, name);
     switch (type) {
       case "message":
         if (data.role === "operator") return this.#operator(data);
@@ -310,7 +313,7 @@ export class Feed {
       return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
     }
     // Nothing went wrong where somebody wanted it so.
-    const why = (data.reason ?? t("Stopped.")).replace(/\b(person|visitor|agent):(?=\S)/, "");
+    const why = (data.reason ?? t("Stopped.")).replace(/\b(?:person|visitor|agent):[\w.@+-]*[\w@+-]/g, nameOf);
     if (data.state === "stopped") return make("p", { class: "ending stopped" }, visible(why));
     const bad = data.state && !GOOD_ENDS.has(data.state);
     const text = bad ? t("The turn ended: {why}", { why: data.reason || data.state }) : "";
