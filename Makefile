@@ -59,6 +59,10 @@ up: setup ## Start Placet in one process (PORT=8080 DATA=folder RULEBOOK=file TO
 compose-env: ## Write random passwords for `docker compose up` into .env
 	@deploy/env.sh .env
 
+.PHONY: pin-images
+pin-images: ## Pin the images from elsewhere to their digests in .env, for `docker compose build`
+	@deploy/pin-images.sh .env
+
 # --- checking ---------------------------------------------------------------------------------------------
 
 .PHONY: check

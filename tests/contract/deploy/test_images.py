@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -96,3 +97,49 @@ def test_the_build_context_holds_no_secrets() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     assert ["LICENSE", "deploy", "placet", "services", "shared"] == [line[1:] for line in lines if line.startswith("!")]
+
+
+#: Stands for Docker's command line: every image has been pulled, and its digest is that of its name.
+DOCKER = """#!/bin/sh
+[ "$1" = image ] || exit 0
+for name; do :; done
+echo "${name%%:*}@sha256:$(printf %s "$name" | sha256sum | cut -d' ' -f1)"
+"""
+FROM_ELSEWHERE = ("PLACET_IMAGE_POSTGRES", "PLACET_IMAGE_PYTHON", "PLACET_IMAGE_RABBITMQ")
+
+
+def test_images_from_elsewhere_are_pinned_by_their_digests(tmp_path: Path) -> None:
+    """Each that compose.yaml names, once, in place of the pin before; what else stands in the file stays."""
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    env = tmp_path / "env"
+    env.write_text("PLACET_DATABASE_PASSWORD_ADMIN=x\nPLACET_IMAGE_PYTHON=python:3.11@sha256:old\n")
+    asked = {**os.environ, "DOCKER": str(tmp_path / "docker")}
+    for _ in range(2):
+        subprocess.run([ROOT / "deploy" / "pin-images.sh", env], env=asked, check=True, capture_output=True)
+    lines = sorted(env.read_text().splitlines())
+    assert ["PLACET_DATABASE_PASSWORD_ADMIN", *FROM_ELSEWHERE] == [line.partition("=")[0] for line in lines]
+    assert all(re.fullmatch(r"\w+=\w+:[\w.-]+@sha256:[0-9a-f]{64}", line) for line in lines[1:])
+
+
+def test_an_image_without_a_digest_is_said(tmp_path: Path) -> None:
+    """One that was made here was never in a registry: nothing is pinned, and it says which."""
+    (tmp_path / "docker").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "docker").chmod(0o755)
+    asked = {**os.environ, "DOCKER": str(tmp_path / "docker")}
+    done = subprocess.run(
+        [ROOT / "deploy" / "pin-images.sh", tmp_path / "env"], env=asked, check=False, capture_output=True, text=True
+    )
+    assert (1, "postgres:17: the registry gave it no digest\n", "") == (
+        done.returncode,
+        done.stderr,
+        (tmp_path / "env").read_text(),
+    )
+
+
+def test_everything_from_elsewhere_can_be_pinned() -> None:
+    """No image of compose.yaml is ours or a variable's; every build takes its base from one."""
+    compose = (ROOT / "compose.yaml").read_text()
+    names = set(re.findall(r"(?m)^    image: (\S+)", compose))
+    assert {each for each in names if not each.startswith(("placet-", "${PLACET_IMAGE_"))} == set()
+    assert compose.count("dockerfile: deploy/Dockerfile") == compose.count("BASE: *base}")
