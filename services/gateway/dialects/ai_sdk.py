@@ -74,6 +74,8 @@ class Writer:
         #: Approval -> digest of the call in the request; and what the client has as the decision.
         self.requested = dict(seen.requested)
         self.responded = dict(seen.responded)
+        #: Calls that the client shows, whose shown arguments have been told again.
+        self.met: frozenset[str] = frozenset()
         #: Text that the client shows -> how often it was not told again so far.
         self.shown = dict(Counter(seen.texts))
         #: Results of calls whose approval's end is still to come.
@@ -144,10 +146,17 @@ class Writer:
             yield {"type": "error", "errorText": failed}
 
     def _is_news(self, call: Call) -> bool:
-        shown = self._seen.arguments
-        return call.call_id not in self._seen.answered and (
-            call.call_id not in shown or shown[call.call_id] != _input(call)
-        )
+        """Whether the client does not show a call as it is: of one that it shows only later edits are news."""
+        if call.call_id in self._seen.answered:
+            return False
+        if call.call_id not in self._seen.arguments:
+            return True
+        if call.call_id in self.met:
+            # The SDK looks for a call in the newest step alone: elsewhere it would make a second part of it.
+            return self.steps >= self._seen.steps
+        if self._seen.arguments[call.call_id] == _input(call):
+            self.met |= {call.call_id}
+        return False
 
     def _is_here(self, call: Call) -> bool:
         return self.made.setdefault(call.call_id, self.steps) == self.steps

@@ -337,7 +337,8 @@ class ConversationState:
         edited = "arguments" in data and "arguments" in call.card and data["arguments"] != call.card["arguments"]
         call = replace(call, card={**call.card, **data}, arguments=data["arguments"] if edited else call.arguments)
         self.calls[call.call_id] = call
-        if edited:
+        # Where its job is over the next step may have begun, and nothing of the one before is made anew.
+        if edited and self.asks(call):
             yield changes.CallMade(call.reply_id, call)
         yield changes.CardMoved(call.reply_id, call)
 

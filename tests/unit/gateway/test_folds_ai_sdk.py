@@ -246,3 +246,27 @@ def test_a_text_that_the_model_gave_up_hides_no_later_one() -> None:
     stored = [each for each in items if isinstance(each, Item)]
     told(begin(goal), list(numbered([*stored, *after, {"is": "turn", "state": "finished"}])), more)
     assert ["Not this", "Well 2."] == [part["text"] for part in more.shown if part["type"] == "text"]
+
+
+def test_an_edited_call_that_is_shown_is_not_made_anew_in_a_later_step() -> None:
+    """A job asked in a step of its own behind it: told again, the SDK would take the call for another one."""
+    page, state = Page("7"), begin(Goal("7", message_id="u1"))
+    made = [WRITTEN, STARTED, spoke(1), call("j1", "accomplish", "proposed"), call("k1", "deploy", "proposed")]
+    edited = card("k1", "pending") | {"arguments": {"v": 1}, "digest": "1" * 64, "revision": 2}
+    shown = [card("k1", "pending") | {"arguments": {}}, edited]
+    in_job = [call("k2", "deploy", "proposed", caller="j1"), card("k2", "pending"), {"is": "turn", "state": "paused"}]
+    items = list(numbered([*made, *shown, *in_job]))
+    state, _ = told(state, items, page)
+    assert (True, {"v": 1}, 2) == (state.done, page.calls["k1"]["input"], len([*steps_of(page)]))
+    for part in (page.calls["k1"], page.calls["k2"]):
+        part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": True}}
+    posted = UiMessage.model_validate(page.message())
+    more = Page("7", page.message())
+    told(begin(Goal("7", "t1", newest=NEVER, seen=posted.seen())), items, more)
+    assert ["j1", "k1", "k2"] == [part["toolCallId"] for part in more.shown if part["type"] == "dynamic-tool"]
+    assert {"v": 1} == more.calls["k1"]["input"]
+
+
+def steps_of(page: Page) -> Iterator[dict[str, Any]]:
+    """Yield the beginnings of a page's steps."""
+    return (part for part in page.shown if part["type"] == "step-start")
