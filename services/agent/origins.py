@@ -42,6 +42,8 @@ _INVISIBLE = re.compile(
 )
 #: What belongs to a longer text that goes on before or behind the one that was found.
 _BEFORE = frozenset("@%+/#~._-\\")
+#: The same of a name that somebody gives: what stands behind these is a part of a link.
+_BEFORE_NAMES = _BEFORE | frozenset("=&?")
 _GOES_ON = re.compile(r"[.:!?'\u2019]*[\w@%+/=&#~\\-]")
 #: No names of anything: a number with its unit or currency, and a moment.
 _NUMBER = re.compile(r"[^a-z]*\d[^a-z]*[a-z]{0,4}\.?|(?:[a-z]{3}|[^\w\s]) ?[\d.,]+|\d{4}-\d\d-\d\d.*")
@@ -103,8 +105,8 @@ class Before:
         own, quoted = self._said
         places = []
         if _is_spelt_plainly(text):
-            places += [USER] if _stands_in(plain, own) else []
-            places += [AGENT] if _stands_in(plain, self._told) else []
+            places += [USER] if _is_named_in(plain, own) else []
+            places += [AGENT] if _is_named_in(plain, self._told) else []
         places += [QUOTED] if _stands_in(plain, quoted) else []
         tools = [tool for tool, brought in self._brought.items() if _stands_in(plain, brought)]
         if not places and not tools and " " not in plain:
@@ -115,11 +117,11 @@ class Before:
     def _said(self) -> tuple[str, str]:
         """What the requester wrote: in their own words, and what they quoted."""
         parts = [split_quotes(text) for text in _newest(self.requester)]
-        return _plain(_BETWEEN.join(own for own, _ in parts)), _plain(_BETWEEN.join(quoted for _, quoted in parts))
+        return _as_spelt(_BETWEEN.join(own for own, _ in parts)), _plain(_BETWEEN.join(quoted for _, quoted in parts))
 
     @cached_property
     def _told(self) -> str:
-        return _plain(self.instructions[:LOOKED_MAX])
+        return _as_spelt(self.instructions[:LOOKED_MAX])
 
     @cached_property
     def _written(self) -> dict[str, str]:
@@ -212,6 +214,11 @@ def _plain(text: str) -> str:
     return plain if plain.isprintable() else _INVISIBLE.sub("", plain)
 
 
+def _as_spelt(text: str) -> str:
+    """Return a text in lower case and with single spaces, and each of its characters as it was written."""
+    return " ".join((text if text.isascii() else normalize("NFC", text)).lower().split())
+
+
 def _is_spelt_plainly(text: str) -> bool:
     """Tell whether a text is what it looks like: nothing invisible, no look-alikes, one alphabet to a word."""
     if text.isascii() and text.isprintable():
@@ -222,14 +229,25 @@ def _is_spelt_plainly(text: str) -> bool:
 
 def _stands_in(plain: str, text: str) -> bool:
     """Tell whether a text stands in another as a whole, and not as part of a longer address or name."""
+    return any(not (before.isalnum() or before in _BEFORE) for before, _ in _found(plain, text))
+
+
+def _is_named_in(plain: str, text: str) -> bool:
+    """Tell whether a text stands in what somebody wrote by itself: in no link, and beside nothing that does not show."""
+    return any(
+        not (before.isalnum() or before in _BEFORE_NAMES) and before.isprintable() and after.isprintable()
+        for before, after in _found(plain, text)
+    )
+
+
+def _found(plain: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the characters before and behind a text where it stands in another and ends there."""
     at = text.find(plain)
     while at >= 0:
         end = at + len(plain)
-        before = text[at - 1] if at else " "
-        if not (before.isalnum() or before in _BEFORE or _GOES_ON.match(text, end)):
-            return True
+        if not _GOES_ON.match(text, end):
+            yield text[at - 1] if at else " ", text[end : end + 1] or " "
         at = text.find(plain, end)
-    return False
 
 
 def _texts_of(value: Any) -> Iterator[str]:

@@ -139,9 +139,10 @@ def with_duty(card: Card, found: Iterable[OnDuty], pen: Pen) -> Card:
 
 def _again(rule: ApprovalRule, tool: str) -> dict[str, Any]:
     """Return the fields of a card that tell the narrowest grant; nobody types a reason with its button."""
-    if rule.grants is None or offered_again(rule, tool) is None or rule.reason_required == "always":
+    wish = offered_again(rule, tool)
+    if wish is None or rule.reason_required == "always":
         return {}
-    return {"again_uses": rule.grants.uses, "again_bounds": rule.grants.bounds}
+    return {"again_uses": wish.uses, "again_bounds": wish.bounds}
 
 
 def _planned(plan: Plan, locale: str) -> dict[str, Any]:

@@ -43,11 +43,16 @@ def beyond(
 def same_again(rule: ApprovalRule) -> GrantWish | None:
     """Return the narrowest grant that is offered beside an approval: this conversation, for an hour at most.
 
+    Numbers may be smaller where the rule says so; every text stays, so that what was approved for one is for no other.
     None where the rule lets nobody give one, or one person's approval alone would not decide.
     """
     if rule.grants is None or rule.approvals > 1 or rule.alternatives:
         return None
-    return GrantWish(expires_after_seconds=min(AGAIN_SECONDS, rule.grants.expires_after_seconds))
+    return GrantWish(
+        bounds=[bound for bound in rule.grants.bounds if "=" not in bound],
+        uses=rule.grants.uses,
+        expires_after_seconds=min(AGAIN_SECONDS, rule.grants.expires_after_seconds),
+    )
 
 
 def offered_again(rule: ApprovalRule, tool: str) -> GrantWish | None:

@@ -266,7 +266,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
         person=deps.directory().person(link.person),
         voted=[row["person"] for row in voters],
         vote=opened.vote,
-        again=opened.again is not None,
+        again=opened.again,
         rule=rule,
         shown=opened.shown,
         plan=opened.plan,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from placet.contracts.messages import ApprovalRule
+from placet.contracts.messages.approvals import GrantWish
 from placet.contracts.messages.jobs import JOB_LABEL
 from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
@@ -61,9 +62,9 @@ class Waiting:
         return self.approval.state == "pending"
 
     @property
-    def again(self) -> bool:
-        """Whether the narrowest grant is offered with its approval."""
-        return offered_again(self.rule, self.approval.tool) is not None
+    def again(self) -> GrantWish | None:
+        """The narrowest grant that is offered with its approval; None where there is none."""
+        return offered_again(self.rule, self.approval.tool)
 
     @property
     def hidden(self) -> bool:

@@ -383,7 +383,7 @@ def _covers(card: Card) -> Block:
     many = "Covers this very call in this conversation, at most {count} times."
     said = plural(card.locale, one, many, card.again_uses)
     if card.again_bounds:
-        said += " " + text(card.locale, "May vary within the rule: {names}.", names=", ".join(card.again_bounds))
+        said += " " + text(card.locale, "May be smaller: {names}.", names=", ".join(card.again_bounds))
     return _question(card, text(card.locale, "Approve, and the same again for an hour"), f"{said} {card.summary}")
 
 

@@ -7,12 +7,13 @@ alone by now. Whatever does not fit is held.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from typing import Any
+from unicodedata import is_normalized
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms
@@ -27,6 +28,9 @@ from placet.policy.rules.deciding import decides_alone
 from placet.policy.rules.limits import number_at
 from placet.policy.rules.model import Effect, Rulebook, Ruling
 from placet.policy.rules.verdicts import Verdict, judge_within
+
+#: A character of one name: no space, and none that stands between names in lists, addresses, paths and links.
+_OF_A_NAME = r"""[^\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|?#&=%]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
     """Tell whether `asked` is `approved` but for what may vary at `bounds`.
 
     A bound is the name of an argument, or a path like `order.total`: a number there may be smaller, and not below zero.
-    With a glob behind it, as in `to=*@example.org`, a text there may be any that fits. Everything else is compared as
-    canonical JSON.
+    With a glob behind it, as in `to=*@example.org`, a text there may be any that fits (see `fits_glob`). Everything else
+    is compared as canonical JSON.
     """
     rest = dict(asked)
     for bound in bounds:
@@ -86,7 +90,7 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
         path = tuple(name.split("."))
         if glob:
             before, text = _at(approved, path), _at(asked, path)
-            if isinstance(before, str) and isinstance(text, str) and fnmatchcase(text, glob):
+            if isinstance(before, str) and isinstance(text, str) and fits_glob(text, glob):
                 rest = _with(rest, path, before)
             continue
         most, number = number_at(approved, path), number_at(asked, path)
@@ -98,6 +102,21 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
         return canonical_text(rest) == canonical_text(dict(approved))
     except NotStrictJson:
         return False
+
+
+def fits_glob(text: str, glob: str) -> bool:
+    """Tell whether a text fits a glob, in which `*` stands for any number of characters of one name and `?` for one.
+
+    Neither stands for what parts names from each other, so that nothing is put in front of an address or behind it:
+    `*@example.org` fits no `eve@evil.example,a@example.org`, and `/docs/*` no `/docs/../secret`.
+    """
+    first, *others = (
+        "".join(_OF_A_NAME if each == "?" else re.escape(each) for each in part) for part in glob.split("*")
+    )
+    # Nothing is tried twice: what could be in the way of an earlier place is in the way of a later one, too.
+    between = "".join(f"(?>{_OF_A_NAME}*?{each})" for each in others[:-1])
+    pattern = f"{first}{between}{_OF_A_NAME}*{others[-1]}" if others else first
+    return text.isprintable() and is_normalized("NFKC", text) and re.fullmatch(pattern, text) is not None
 
 
 def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -90,6 +90,10 @@ def test_targets_are_found_between_boundaries(value: str, said: str) -> None:
         ("https://shop.example/a", "see https://shop.example/a/b"),
         ("https://shop.example/a", "see https://shop.example/a?to=b"),
         ("INV-2031", "pay INV-20311"),
+        ("eve@evil.example", "write to https://good.example/x?to=eve@evil.example"),
+        ("eve@evil.example", "open https://good.example/?a=1&to=eve@evil.example please"),
+        ("https://bank.example/pay", "see https://evil.example/?https://bank.example/pay"),
+        ("https://bank.example/pay", "see https://evil.example/?u=https://bank.example/pay"),
         ("bob@partner.example, eve@evil.example", "write to bob@partner.example"),
     ],
 )
@@ -113,6 +117,15 @@ def test_lookalike_is_never_the_requesters(value: str) -> None:
     """A text that only looks like what the requester wrote is not theirs, however it is folded."""
     assert "user" not in places(value, f"write to {BOB}", outputs=[("read_inbox", f"to {value} !")])
     assert ["tool:read_inbox"] == places(value, "hello", outputs=[("read_inbox", f"to {value} !")])
+
+
+@pytest.mark.parametrize(
+    "said", ["\uff22\uff2f\uff22\uff20partner.example", "bo\u200bb@partner.example", "\u2060bob@partner.example"]
+)
+def test_lookalike_that_the_requester_wrote_names_nobody(said: str) -> None:
+    """Wide or invisible characters in their message are somebody's trick, theirs or not; an accent in two is none."""
+    assert "user" not in places(BOB, f"write to {said}")
+    assert ["user"] == places("m\u00fcller@partner.example", "an mu\u0308ller@partner.example")
 
 
 def test_sharp_s_is_another_address() -> None:

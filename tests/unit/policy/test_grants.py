@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from time import process_time
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from placet.domain.directory import Directory, Person
 from placet.domain.yaml_source import parse_yaml
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, grants, judge
-from placet.policy.rules.grants import Grant, within
+from placet.policy.rules.grants import Grant, fits_glob, within
 from tests.builders import NOON
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
 
@@ -102,6 +103,38 @@ def test_texts_may_vary_as_far_as_a_glob_says(bound: str, covered: list[str]) ->
 
     assert covered == [each for each in asked if within(approved, {**approved, "to": each}, [bound])]
     assert not within(approved, {**approved, "to": 5}, [bound])
+
+
+@pytest.mark.parametrize(
+    ("glob", "text", "fits"),
+    [
+        ("*@shop.example", "ceo@shop.example", True),
+        ("*@shop.example", "x@evil.example/@shop.example", False),
+        ("*@shop.example", "eve@evil.example,a@shop.example", False),
+        ("*@shop.example", "eve@evil.example a@shop.example", False),
+        ("*@shop.example", "Eve <eve@evil.example>@shop.example", False),
+        ("*@shop.example", "a\u200b@shop.example", False),
+        ("*@shop.example", "a\uff20b@shop.example", False),
+        ("/docs/*/*.md", "/docs/a/b.md", True),
+        ("/docs/*", "/docs/../secret", False),
+        ("INV-???", "INV-042", True),
+        ("INV-???", "INV-04/", False),
+        ("[a]*", "[a]b", True),
+        ("a*b*c*", "a1b2b3c", True),
+        ("a", "a", True),
+        ("a", "ab", False),
+    ],
+)
+def test_a_glob_stands_for_characters_of_one_name(glob: str, text: str, *, fits: bool) -> None:
+    """Nothing can be put in front of an address or behind it that makes it another one, or several."""
+    assert fits == fits_glob(text, glob)
+
+
+def test_a_glob_of_many_stars_takes_no_time() -> None:
+    """However a rule and a text are written, each place is tried once."""
+    began = process_time()
+    assert not fits_glob("a" * 50_000 + "b", "*a" * 60 + "*c")
+    assert process_time() - began < 2
 
 
 @given(some_arguments)
