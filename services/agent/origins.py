@@ -233,7 +233,7 @@ def _stands_in(plain: str, text: str) -> bool:
 
 
 def _is_named_in(plain: str, text: str) -> bool:
-    """Tell whether a text stands in what somebody wrote by itself: in no link, and beside nothing that does not show."""
+    """Tell whether a text stands by itself in what somebody wrote: in no link, and beside nothing invisible."""
     return any(
         not (before.isalnum() or before in _BEFORE_NAMES) and before.isprintable() and after.isprintable()
         for before, after in _found(plain, text)

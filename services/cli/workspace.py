@@ -10,6 +10,9 @@ from placet.cli.client import call
 from placet.cli.output import Json, at_terminal, fail, out, show_json, show_table, spoken
 from placet.domain.card_text import visible
 
+#: Of a file's permissions, whoever may run it.
+_EXECUTABLE = 0o111
+
 app = typer.Typer(no_args_is_help=True, help="Show, diff, propose and discard what is staged in a conversation.")
 
 ConversationId = Annotated[str, typer.Argument(metavar="CONVERSATION", help="The conversation's id.")]
@@ -116,8 +119,12 @@ def show_entries(entries: list[dict[str, Any]]) -> None:
 
 
 def change_line(change: dict[str, Any]) -> str:
-    """Return one change as a line: `change src/total.py (+3 -1, 40 -> 50 bytes)`."""
-    return f"{change['kind']} {visible(change['key'])} ({_size(change)})"
+    """Return one change as a line: `change src/total.py (+3 -1, 40 -> 50 bytes, mode 644 -> 755)`."""
+    before, after = change["base_mode"], change["after_mode"]
+    mode = f", mode {before} -> {after}" if before and after and before != after else ""
+    if change["kind"] == "create" and int(after or "0", 8) & _EXECUTABLE:
+        mode = f", mode {after}"
+    return f"{change['kind']} {visible(change['key'])} ({_size(change)}{mode})"
 
 
 def show_diff(change: dict[str, Any]) -> None:

@@ -23,6 +23,8 @@ HEADERS = 2
 SMALL_ENTRIES, SMALL_LINES = 5, 60
 #: Characters of one argument of a staged call in a line.
 FACT_MAX = 200
+#: Of a file's permissions, whoever may run it.
+EXECUTABLE = 0o111
 
 
 _OUTCOMES = {
@@ -53,12 +55,30 @@ class FileChange:
     #: SHA-256 before and after.
     before: str | None = None
     after: str | None = None
+    #: Permissions of a file; None where a pack knows none.
+    before_mode: int | None = None
+    after_mode: int | None = None
+    #: How its pack says it, where that is not by the extent of a text.
+    words: str = ""
 
     def said(self, locale: str) -> str:
-        """Return its size and extent in words: `+3 -1, 1,204 → 1,260 bytes`; of a binary one, that it is one."""
+        """Return its extent and size in words, or its pack's own: `+3 -1, 1,204 → 1,260 bytes, mode 644 → 755`."""
+        if self.words:
+            return self.words
         extent = text(locale, "binary") if self.binary else f"+{self.added} -{self.removed}"
         sizes = [number(locale, each) for each in (self.before_size, self.after_size) if each is not None]
-        return f"{extent}, {text(locale, '{sizes} bytes', sizes=' → '.join(sizes))}"
+        said = [extent, text(locale, "{sizes} bytes", sizes=" → ".join(sizes))]
+        return ", ".join([*said, text(locale, "mode {mode}", mode=mode)] if (mode := self._mode) else said)
+
+    @property
+    def _mode(self) -> str:
+        """What becomes of its permissions; empty where nobody has to know."""
+        before, after = self.before_mode, self.after_mode
+        if after is None or self.kind == "delete":
+            return ""
+        if self.kind == "create":
+            return f"{after:o}" if after & EXECUTABLE else ""
+        return "" if before is None or before == after else f"{before:o} → {after:o}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +125,19 @@ class Plan:
 
     def counts(self) -> dict[ChangeKind, int]:
         """Return how many keys are created, changed and deleted in the end, whatever happened to them on the way."""
-        ends: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+        firsts: dict[tuple[str, str], FileChange] = {}
+        lasts: dict[tuple[str, str], FileChange] = {}
         for change in (each for entry in self.entries for each in entry.changes):
-            place = (change.pack, change.key)
-            ends[place] = (ends[place][0] if place in ends else change.before, change.after)
+            firsts.setdefault((change.pack, change.key), change)
+            lasts[change.pack, change.key] = change
         found: dict[ChangeKind, int] = {"create": 0, "change": 0, "delete": 0}
-        for before, after in ends.values():
-            if before is None and after is not None:
+        for place, last in lasts.items():
+            first = firsts[place]
+            if first.before is None and last.after is not None:
                 found["create"] += 1
-            elif before is not None and after is None:
+            elif first.before is not None and last.after is None:
                 found["delete"] += 1
-            elif before != after:
+            elif (first.before, first.before_mode) != (last.after, last.after_mode):
                 found["change"] += 1
         return found
 
@@ -260,7 +282,16 @@ def _change(row: Mapping[str, Any]) -> FileChange:
         row["binary"],
         row["base_digest"],
         row["after_digest"],
+        row["base_mode"] if row["base_digest"] else None,
+        row["after_mode"] if row["after_digest"] else None,
+        visible(_words(row["key"], row["summary"])),
     )
+
+
+def _words(key: str, summary: str) -> str:
+    """Return a pack's own sentence; empty for the usual one, which says what the card says better."""
+    usual = tuple(f"{verb} {key} (" for verb in ("Create", "Change", "Delete"))
+    return "" if f"{summary} (".startswith(usual) else summary
 
 
 def diff_lines(diff: str) -> list[tuple[Literal["same", "added", "removed", "gap"], str]]:

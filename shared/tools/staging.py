@@ -214,7 +214,7 @@ def describe(change: Change) -> Described:
     sizes = [0 if each is None else len(each.data) for each in (change.before, change.after)]
     texts = [_text(each) for each in (change.before, change.after)]
     if texts[0] is None or texts[1] is None:
-        return Described(f"{verb} {change.key} ({_sizes(*sizes)})", binary=True)
+        return Described(f"{verb} {change.key} ({_sizes(*sizes)}{_mode(change)})", binary=True)
     names = (f"a/{change.key}" if change.before else "/dev/null", f"b/{change.key}" if change.after else "/dev/null")
     before, after = map(_lines, (texts[0], texts[1]))
     lines = unified_lines(before, after, names)

@@ -35,7 +35,7 @@ wanted AS (
                 SELECT FROM read.api_keys AS k WHERE k.key_id = used.key_id AND k.revoked_at IS NOT NULL LIMIT 1
             ) AS gone
         ) AS revoked,
-        -- Why an administrator stopped such calls; a commit is stopped with any call in its workspace.
+        -- Why an administrator stopped such calls; a commit is stopped with any entry that it names.
         (
             SELECT min(s.reason) FROM read.stops AS s
             WHERE wanted.state = 'running' AND coalesce(s.tenant = wanted.tenant, true)
@@ -44,6 +44,7 @@ wanted AS (
                         SELECT FROM executor.workspaces AS w JOIN executor.workspace_entries AS e USING (workspace_id)
                         WHERE w.tenant = wanted.tenant AND w.conversation_id = wanted.conversation_id
                             AND w.state = 'open' AND e.state = 'waiting' AND e.tool = s.tool
+                            AND strpos(wanted.call, e.call_id) > 0
                     )
                 )
         ) AS stopped

@@ -30,7 +30,7 @@ from placet.gateway.http.awaited import Awaited, Waiting
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
-from placet.gateway.store.read import Row, load_approval, load_approvals, load_execution
+from placet.gateway.store.read import Row, load_approval, load_approvals, load_execution, why_stopped
 from placet.gateway.texts import time_text
 from placet.gateway.workspaces.plans import check_edit, plans_of
 from placet.runtime.batcher import Batcher
@@ -202,7 +202,7 @@ class Decisions:
                 if approval is None or not wish.caller.sees(approval["conversation_id"]):
                     outcomes.append(_no_approval())
                     continue
-                if refusal := _stopped(wish.ask, approval) or await _no_edit(work.connection, wish.ask, approval):
+                if refusal := await _refused(work.connection, wish.ask, approval):
                     outcomes.append(refusal)
                     continue
                 claims = _claims(wish, approval)
@@ -254,6 +254,14 @@ def _stopped(ask: Ask, approval: Row) -> Refused | None:
         return None
     title = "An administrator has stopped such calls. It can be approved when they are allowed again."
     return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
+
+
+async def _refused(connection: Connection, ask: Ask, approval: Row) -> Refused | None:
+    """Return why a decision is not sent; None where it is. A commit may be approved without what is stopped in it."""
+    if ask.verb == "edit" and is_commit(approval["tool"]) and approval.get("stopped") is not None:
+        place = (approval["tenant"], approval["approval_id"])
+        approval = {**approval, "stopped": await why_stopped(connection, *place, ask.arguments)}
+    return _stopped(ask, approval) or await _no_edit(connection, ask, approval)
 
 
 async def _no_edit(connection: Connection, ask: Ask, approval: Row) -> Refused | None:

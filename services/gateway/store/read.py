@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of
 from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
 from placet.runtime.database import table_of
@@ -52,6 +53,7 @@ CALLS = _view(
 _CONVERSATIONS = table_of(ConversationRow)
 _KEYS = table_of(ApiKeyRow)
 _NEVER: sa.ColumnElement[Any] = sa.literal_column("'infinity'::timestamptz")
+_ENTRIES = _view("workspace_entries", "tenant conversation_id call_id tool")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 EXECUTIONS = _view(
     "executions",
@@ -94,11 +96,17 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
 
 
-def stopped(view: sa.FromClause) -> sa.ColumnElement[Any]:
-    """Return why an administrator has stopped such calls; null where nobody has."""
-    c = table_of(StopRow).c
-    covers = [sa.func.coalesce(c[name] == view.c[name], sa.true()) for name in ("tenant", "tool", "agent")]
-    found = sa.select(sa.func.min(c.reason)).where(c.resumed_at.is_(None), *covers).correlate(view)
+def stopped(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None) -> sa.ColumnElement[Any]:
+    """Return why an administrator has stopped such calls; null where nobody has.
+
+    A commit is stopped with any entry that its arguments name, or `arguments` in their place.
+    """
+    c, e = table_of(StopRow).c, _ENTRIES.c
+    here = (e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id, e.tool == c.tool)
+    named = sa.func.strpos(view.c.arguments if arguments is None else arguments, e.call_id) > 0
+    in_it = sa.and_(view.c.tool == COMMIT_TOOL, sa.exists().where(*here, named).correlate(view, table_of(StopRow)))
+    tool, *covers = [sa.func.coalesce(c[name] == view.c[name], sa.true()) for name in ("tool", "tenant", "agent")]
+    found = sa.select(sa.func.min(c.reason)).where(c.resumed_at.is_(None), *covers, sa.or_(tool, in_it)).correlate(view)
     return found.scalar_subquery().label("stopped")
 
 
@@ -217,6 +225,15 @@ async def load_history(connection: Connection, tenant: str, call_id: str, limit:
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
     return await _all(connection, statement)
+
+
+async def why_stopped(connection: Connection, tenant: str, approval_id: str, arguments: str) -> str | None:
+    """Return why an administrator has stopped an approval's call with these arguments; None where nobody has."""
+    c = APPROVALS.c
+    statement = sa.select(stopped(APPROVALS, sa.literal(arguments))).where(
+        c.tenant == tenant, c.approval_id == approval_id
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 def _of_tenant(view: sa.TableClause, tenant: str, conversation_id: str | None = None) -> sa.Select[Any]:

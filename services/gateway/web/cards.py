@@ -15,8 +15,8 @@ from starlette.datastructures import FormData
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import VoteIn, approval_out
-from placet.gateway.approvals.search import COUNT_MAX
-from placet.gateway.approvals.store.inbox import Filters, count_approvals, list_approvals
+from placet.gateway.approvals.mine import list_mine, survey_mine
+from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -51,24 +51,22 @@ Place = Annotated[Literal["pane", "chat"], Query()]
 
 @router.get("")
 async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
-    """Show what waits for people, and what was decided lately."""
+    """Show what waits for the caller, as the inbox does, and what was decided lately."""
     caller.need(Scope.DECIDE)
-    tools = await tools_of(deps.settings.rulebook)
+    tools, here = await tools_of(deps.settings.rulebook), Filters(state="pending")
     async with reading(deps.runtime.database) as connection:
-        waiting = await list_approvals(connection, caller.tenant, Filters(state="pending"), limit=WAITING_MAX + 1)
+        page = await list_mine(connection, caller, deps.directory(), here, limit=WAITING_MAX)
+        waiting, total = page.rows, len(page.rows)
+        if page.next is not None:
+            total = (await survey_mine(connection, caller, deps.directory(), here)).total
         newest = await list_approvals(connection, caller.tenant, Filters(), limit=WAITING_MAX)
-        many = len(waiting) > WAITING_MAX
-        open_ones = Filters(state="pending")
-        total = (
-            await count_approvals(connection, caller.tenant, open_ones, most=COUNT_MAX + 1) if many else len(waiting)
-        )
-        drawn = await shown_calls(connection, waiting[:WAITING_MAX], tools)
-        plans = await plans_of(connection, waiting[:WAITING_MAX], tools)
+        drawn = await shown_calls(connection, waiting, tools)
+        plans = await plans_of(connection, waiting, tools)
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",
         language=caller.language,
-        waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
+        waiting=[approval_out(row, deps.directory()) for row in waiting],
         drawn=drawn,
         plans=plans,
         duty=DutyNow(deps.directory(), caller.language, datetime.now(UTC)),
@@ -78,6 +76,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
         notice="",
         edit=None,
         may_decide=True,
+        comments=False,
         caller=caller,
     )
 
@@ -153,13 +152,15 @@ async def _card(
     *,
     left: Collection[str] = (),
 ) -> HTMLResponse:
-    approval, may_decide = approval_out(row, deps.directory()), caller.may(Scope.DECIDE)
+    approval = approval_out(row, deps.directory())
     edit, tools = None, await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
         (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
+    may_decide = caller.may(Scope.DECIDE) and card.mine
     if place == "chat" and may_decide and card.open:
-        edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
+        edit = await edit_form(card, approval, row, deps.settings.rulebook, typed)
     values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
+    values["comments"] = place == "chat" and (caller.may(Scope.DECIDE) or caller.person == approval.requester)
     values |= {"shown": card.shown, "plan": card.plan, "left": left}
     values["on_duty"] = card.on_duty
     return render("card.html", language=caller.language, **values, edit=edit)

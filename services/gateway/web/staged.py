@@ -25,13 +25,8 @@ from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/ui/conversations", include_in_schema=False, route_class=PageRoute)
 
-_GONE = "Nothing waits any more: it was decided or thrown away meanwhile."
-#: What a click that comes too late is told, by why.
-_LATE = {
-    "nothing-waits": _GONE,
-    "nothing-staged": _GONE,
-    "asked-already": "People are asked about all of it already.",
-}
+#: Refusals of a click that comes too late.
+_LATE = {"nothing-waits", "nothing-staged", "asked-already"}
 #: Entries that the page lists; the card of their commit has all.
 LISTED_MAX = 50
 
@@ -88,7 +83,9 @@ async def _answer(
     except Refused as refusal:
         if refusal.kind not in _LATE:
             raise
-        told = _LATE[refusal.kind]
+        told = "Nothing waits any more: it was decided or thrown away meanwhile."
+        if refusal.kind == "asked-already":
+            told = refusal.title
     else:
         # A page without scripts is not drawn again by itself.
         if not scripted:

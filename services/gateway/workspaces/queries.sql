@@ -34,8 +34,8 @@ FROM read.workspace_changes WHERE tenant = :tenant AND workspace_id = ANY(:works
 ORDER BY workspace_id, position, ordinal
 
 -- name: load_diffs
-SELECT call_id, ordinal, pack, key, kind, base_digest, base_size, after_digest, after_size, summary, "binary", added,
-    removed, diff, cut
+SELECT call_id, ordinal, pack, key, kind, base_digest, base_size, base_mode, after_digest, after_size, after_mode,
+    summary, "binary", added, removed, diff, cut
 FROM read.workspace_changes
 WHERE tenant = :tenant AND conversation_id = :conversation_id AND call_id = :call_id
 ORDER BY ordinal

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
@@ -33,6 +33,9 @@ router = APIRouter(prefix="/v1/conversations", tags=["workspaces"], route_class=
 _LIVE = frozenset({"open", "committing"})
 
 
+Mode = Annotated[str, BeforeValidator(lambda mode: f"{mode:o}" if isinstance(mode, int) else mode)]
+
+
 class StagedChangeOut(BaseModel):
     """What an entry makes of one key, such as a file."""
 
@@ -43,6 +46,11 @@ class StagedChangeOut(BaseModel):
     after_digest: str | None
     base_size: int | None = Field(description="In bytes.")
     after_size: int | None
+    base_mode: Mode | None = Field(
+        description="Permissions of a file in octal, such as 644; null: none are known."
+    )
+    after_mode: Mode | None
+    summary: str = Field(description="The change in a line, as its tool pack says it.")
     binary: bool = Field(description="True: no diff can show it.")
     added: int = Field(description="Lines.")
     removed: int

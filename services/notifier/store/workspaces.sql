@@ -9,7 +9,8 @@ WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text
 ORDER BY workspace_id, position
 
 -- name: list_changes
-SELECT call_id, workspace_id, pack, key, kind, base_digest, base_size, after_digest, after_size, "binary", added, removed
+SELECT call_id, workspace_id, pack, key, kind, base_digest, base_size, base_mode, after_digest, after_size, after_mode,
+    summary, "binary", added, removed
 FROM read.workspace_changes
 WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text[])
 ORDER BY workspace_id, position, ordinal

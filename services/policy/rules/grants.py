@@ -81,8 +81,8 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
     """Tell whether `asked` is `approved` but for what may vary at `bounds`.
 
     A bound is the name of an argument, or a path like `order.total`: a number there may be smaller, and not below zero.
-    With a glob behind it, as in `to=*@example.org`, a text there may be any that fits (see `fits_glob`). Everything else
-    is compared as canonical JSON.
+    With a glob behind it, as in `to=*@example.org`, a text there may be any that fits (`fits_glob`). Everything else is
+    compared as canonical JSON.
     """
     rest = dict(asked)
     for bound in bounds:

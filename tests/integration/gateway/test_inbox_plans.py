@@ -130,8 +130,12 @@ def test_a_page_of_all_is_a_stretch_of_an_index_for_each_state(filled_url: str, 
 def test_a_page_of_words_is_a_stretch_of_their_index(filled_url: str, typed: str, state: str | None) -> None:
     """Rare or not, one or several: the words are walked in the order of the page, and no approvals beside theirs."""
     plan = plan_of(filled_url, fitting, **given(Filters(search=typed, state=state)))
-    walk = plan[plan.rindex("Nested Loop") :]
-    assert (True, False, False) == ("pk_words" in walk, "Sort" in walk, "Seq Scan on" in plan)
+    assert (False, False) == ("Sort" in walk_of(plan), "Seq Scan on" in plan)
+
+
+def walk_of(plan: str) -> str:
+    """Return the part of a plan that walks the words."""
+    return plan[plan.rindex("Nested Loop", 0, plan.rindex("pk_words")) :]
 
 
 @pytest.mark.parametrize("filters", [{"requester": "person:7"}, {"rule": "payments"}, {"decided_by": "person:7"}])
@@ -140,8 +144,7 @@ def test_a_filter_without_an_index_is_a_stretch_of_the_words(filled_url: str, fi
     """What has a value is walked in the order of the page, also oldest first."""
     for more in ({}, {OLDEST: True}):
         plan = plan_of(filled_url, fitting, **given(Filters(**filters)), **more)
-        walk = plan[plan.rindex("Nested Loop") :]
-        assert (True, False, False) == ("pk_words" in walk, "Sort" in walk, "Seq Scan on" in plan)
+        assert (False, False) == ("Sort" in walk_of(plan), "Seq Scan on" in plan)
 
 
 @pytest.mark.usefixtures("replica")

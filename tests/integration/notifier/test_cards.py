@@ -446,7 +446,8 @@ CREATE TABLE read.workspace_entries AS SELECT 'c1' AS call_id, 'w' AS workspace_
     'waiting' AS state, '' AS error, '{}' AS shown_arguments;
 CREATE TABLE read.workspace_changes AS SELECT 'c1' AS call_id, 0 AS ordinal, 'w' AS workspace_id, 'acme' AS tenant,
     1 AS position, 'files' AS pack, 'a.md' AS key, 'create' AS kind, NULL::text AS base_digest, NULL::int AS base_size,
-    'x' AS after_digest, 9 AS after_size, false AS "binary", 1 AS added, 0 AS removed;
+    NULL::int AS base_mode, 'x' AS after_digest, 9 AS after_size, 420 AS after_mode, 'Create a.md (+1 -0)' AS summary,
+    false AS "binary", 1 AS added, 0 AS removed;
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +32,14 @@ def test_what_is_left_shares_no_key_with_what_is_left_out(entries: list[Entry], 
     assert gone == closure(entries, gone)
 
 
-def a_change_row(call_id: str, key: str, before: str | None, after: str | None) -> dict[str, Any]:
+def a_change_row(
+    call_id: str,
+    key: str,
+    before: str | None,
+    after: str | None,
+    modes: tuple[int, int] = (0o644, 0o644),
+    words: str = "",
+) -> dict[str, Any]:
     """Return a row of `read.workspace_changes`; a digest is its content."""
     kind = "create" if before is None else "delete" if after is None else "change"
     sizes = {"base_size": len(before or "") or None, "after_size": len(after or "") or None}
@@ -40,6 +48,9 @@ def a_change_row(call_id: str, key: str, before: str | None, after: str | None) 
         "added": 1,
         "removed": 0,
         "binary": False,
+        "base_mode": modes[0],
+        "after_mode": modes[1],
+        "summary": words or f"{kind.capitalize()} {key} (+1 -0)",
     }
 
 
@@ -107,3 +118,30 @@ def test_a_line_of_a_staged_call_has_all_of_its_arguments() -> None:
     line = line_of(entry, "en")
     assert ["to", "text"] == [each.name for each in entry.arguments]
     assert [True, True, True] == [each in line for each in ("to: bob@example.org", "text: pay", "evil")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "modes", "said"),
+    [
+        ("x", "x", (0o644, 0o755), "mode 644 → 755"),
+        ("x", "y", (0o755, 0o644), "mode 755 → 644"),
+        (None, "x", (0o644, 0o755), "mode 755"),
+        (None, "x", (0o644, 0o644), ""),
+        ("x", "y", (0o644, 0o644), ""),
+        ("x", None, (0o755, 0o644), ""),
+    ],
+)
+def test_who_may_run_a_file_is_said(before: str | None, after: str | None, modes: tuple[int, int], said: str) -> None:
+    """Also where nothing else of it changes, and then it counts as a change."""
+    plan = a_plan([a_change_row("c1", "m.sh", before, after, modes)])
+    line = plan.entries[0].changes[0].said("en")
+    assert said == (line.partition("mode ")[1] + line.partition("mode ")[2])
+    assert "no change in the end" not in plan.headline("en")
+
+
+def test_a_pack_s_own_words_are_its_line() -> None:
+    """A price is no text of so many bytes; the usual sentence says less than the card's own line."""
+    rows = [a_change_row("c1", "red", "9.00", "5.00", words="red: 9.00 → 5.00 TRY"), a_change_row("c2", "a", None, "x")]
+    assert ["red: 9.00 → 5.00 TRY", "+1 -0, 1 bytes"] == [
+        change.said("en") for entry in a_plan(rows).entries for change in entry.changes
+    ]
