@@ -44,7 +44,7 @@ wanted AS (
                         SELECT FROM executor.workspaces AS w JOIN executor.workspace_entries AS e USING (workspace_id)
                         WHERE w.tenant = wanted.tenant AND w.conversation_id = wanted.conversation_id
                             AND w.state = 'open' AND e.state = 'waiting' AND e.tool = s.tool
-                            AND strpos(wanted.call, e.call_id) > 0
+                            AND strpos(wanted.call::json ->> 'arguments', e.call_id) > 0
                     )
                 )
         ) AS stopped

@@ -262,3 +262,15 @@ async def test_changes_of_two_packs_are_made_together_or_not_at_all(
             assert expected == outcomes(result)
     assert {"conversation-1.txt": "new prices\n"} == scene.files()
     assert 150 == place.sql("SELECT price FROM tools.products WHERE id = 'tshirt-white'")[0][0]
+
+
+@pytest.mark.parametrize(("named", "expected"), [((0, 1), "refused"), ((0,), "succeeded")])
+async def test_a_commit_is_stopped_with_what_it_names(scene: Scene, named: tuple[int, ...], expected: str) -> None:
+    """A stop of one staged tool stops the commit that runs it, and no commit that leaves it out."""
+    await scene.stage("create_file", path="a.md", content="a")
+    await scene.stage("add", a=1, b=2)
+    commit = scene.commit(*named, edited=len(named) == 1)
+    scene.place.sql("INSERT INTO read.stops VALUES ('stop-1', 'acme', 'add', NULL, 'an incident')")
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    answer = await scene.house.answer()
+    assert expected == getattr(answer, "kind", "")

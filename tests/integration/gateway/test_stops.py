@@ -11,6 +11,7 @@ import pytest
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish
+from tests.support.staged_scene import a_change, a_file, a_staged_call, propose, stage
 
 REASON = "refunds run wild"
 
@@ -171,6 +172,22 @@ async def test_what_is_stopped_waits_and_may_be_denied(house: House) -> None:
         ]
     assert (REASON, [409, 200, 200]) == (shown, [answer.status_code for answer in answers])
     assert ("urn:placet:problem:stopped", REASON) == tuple(answers[0].json()[name] for name in ("type", "detail"))
+
+
+async def test_a_commit_waits_with_what_is_stopped_in_it_and_goes_on_without(house: House) -> None:
+    """Its card says so like any other's; with the stopped entry left out the rest is let through."""
+    calls = stage(house, [a_change(a_file("a.md", after="a\n")), a_staged_call("send_mail", "Mail lin", {"to": "lin"})])
+    row = propose(house, calls)
+    path = f"/v1/approvals/{row['approval_id']}"
+    async with house.client(house.key("admin")) as admin, house.client(house.key("decide")) as ada:
+        await stop(admin, tool="refund")
+        others = (await ada.get(path)).json()["stopped"]
+        await stop(admin, tool="send_mail")
+        shown = (await ada.get(path)).json()["stopped"]
+        wishes: list[dict[str, Any]] = [{"decision": "approve"}, {"decision": "edit", "leave_out": calls[:1]}]
+        wishes.append({"decision": "edit", "leave_out": calls[1:]})
+        answers = [await ada.post(f"{path}/decisions", json={**wish, "digest": row["digest"]}) for wish in wishes]
+    assert (None, REASON, [409, 409, 200]) == (others, shown, [answer.status_code for answer in answers])
 
 
 async def test_an_administrator_stops_and_lifts_on_the_page(gateway_database_url: str, tmp_path: Path) -> None:
