@@ -46,9 +46,7 @@ class StagedChangeOut(BaseModel):
     after_digest: str | None
     base_size: int | None = Field(description="In bytes.")
     after_size: int | None
-    base_mode: Mode | None = Field(
-        description="Permissions of a file in octal, such as 644; null: none are known."
-    )
+    base_mode: Mode | None = Field(description="Permissions of a file in octal, such as 644; null: none are known.")
     after_mode: Mode | None
     summary: str = Field(description="The change in a line, as its tool pack says it.")
     binary: bool = Field(description="True: no diff can show it.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -49,6 +50,8 @@ class StagedEntry:
     approval: ApprovalRule | None
     #: How long it still waits when it is loaded; None where nobody knows, or no clock runs.
     seconds_left: int | None = None
+    #: What its rule says of such calls.
+    reason: str = ""
 
     @property
     def staged_call(self) -> StagedCall:
@@ -113,6 +116,8 @@ def problem(arguments: Mapping[str, Any], entries: Sequence[StagedEntry] | None)
     return f"call {missing[0]} was never staged in this conversation" if missing else ""
 
 
+#: Reasons of entries' rules that a commit tells.
+REASONS_MAX = 3
 #: What is said of a single call's arguments says nothing of a commit: grants and veto windows stay out, and people may
 #: always leave entries out.
 _CLEARED = {"grants": None, "edits": True, "veto_window_seconds": 0, "veto_on": "arguments", "independent": False}
@@ -132,6 +137,12 @@ def commit_approval(own: ApprovalRule | None, entries: Sequence[StagedEntry], de
     asked = [(entry.approval or default).model_copy(update=_CLEARED) for entry in entries]
     rules = asked if own is None else [own, *asked]
     return strictest(rules).model_copy(update={"edits": True, "grants": None})
+
+
+def commit_reason(own: str, entries: Sequence[StagedEntry]) -> str:
+    """Return why people are asked about a commit: its own reason, and those of the rules that name who decides."""
+    others = dict.fromkeys(each.reason for each in entries if each.approval is not None and each.reason)
+    return " ".join([own, *islice(others, REASONS_MAX)])
 
 
 def while_it_waits(approval: ApprovalRule, entries: Sequence[StagedEntry]) -> ApprovalRule:

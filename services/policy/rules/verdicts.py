@@ -102,7 +102,8 @@ def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str
     if verdict.effect is Effect.DENY or lets_through:
         return verdict
     approval = staging.commit_approval(verdict.approval, entries, OPERATORS)
-    return replace(verdict, effect=Effect.REQUIRE_APPROVAL, approval=approval)
+    reason = staging.commit_reason(verdict.reason, entries)
+    return replace(verdict, effect=Effect.REQUIRE_APPROVAL, approval=approval, reason=reason)
 
 
 def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Iterator[Step]:

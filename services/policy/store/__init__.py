@@ -107,6 +107,7 @@ def _staged_from(row: Mapping[str, Any]) -> StagedEntry:
         StageTerms.model_validate_json(row["terms"]),
         ApprovalRule.model_validate_json(row["approval"]) if row["approval"] else None,
         row["seconds_left"],
+        row["reason"],
     )
 
 

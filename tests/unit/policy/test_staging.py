@@ -116,6 +116,15 @@ def test_a_commit_asks_what_its_entries_ask() -> None:
     assert (None, True, 0) == (asked.grants, asked.edits, asked.veto_window_seconds)
 
 
+def test_a_commit_tells_why_its_entries_ask() -> None:
+    """Behind its own reason those of the rules that name somebody, each once; the defaults' say nothing new."""
+    reasons = [("a", FINANCE, "Money goes out."), ("b", REQUESTER, "It is yours."), ("c", FINANCE, "Money goes out.")]
+    entries = [replace(an_entry(name, approval), reason=reason) for name, approval, reason in reasons]
+    entries.append(replace(an_entry("d"), reason="The tool changes data."))
+    verdict = judge(a_commit("abcd", entries), rulebook())
+    assert "Staged work takes effect when it is approved. Money goes out. It is yours." == verdict.reason
+
+
 def test_a_commit_of_nobodys_entries_asks_operators() -> None:
     """Where no rule names anybody, somebody still decides."""
     approval = judge(a_commit(["a"], [an_entry("a")]), rulebook()).approval
