@@ -38,7 +38,7 @@ class MoreIsLeftOut(Exception):
     def said(self, language: str) -> str:
         """Return what the person is told."""
         words = (
-            "{count} more entries touch the same and would be left out too; they are marked now. Nothing was decided: "
+            "What touches the same would be left out too and is marked now (entries: {count}). Nothing was decided: "
             "look again, and approve what is left."
         )
         return text(language, words, count=self.more)

@@ -82,7 +82,7 @@ def told(sentence: str, language: str = _ENGLISH, people: Mapping[str, Person] =
 def names_in(item: Mapping[str, Any], people: Mapping[str, Person]) -> dict[str, str]:
     """Return the names of the people whom an item of a conversation's log is from or tells of: id -> name."""
     author = item.get("author") or {}
-    said = (author.get("id"), *(item.get(field) for field in ("by", "operator", "decided_by", "reason")))
+    said = (author.get("id"), *(item.get(field) for field in ("by", "operator", "decided_by", "reason", "error")))
     ids = {found for each in said if isinstance(each, str) for found in _NAMED.findall(each)}
     known = {each: people.get(each.partition(":")[2]) for each in sorted(ids)}
     return {each: person.name for each, person in known.items() if person and person.name}

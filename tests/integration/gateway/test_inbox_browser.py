@@ -378,6 +378,34 @@ async def test_a_decision_can_be_taken_back_before_it_is_sent(
         assert [("deny", row["digest"])] == [(claims.verb, claims.digest) for claims in house.approvers.claims]
 
 
+async def test_a_decision_that_was_never_sent_is_said(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """Somebody else was faster while it could be undone; keys undo, and leave a field without a denial."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 2}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        rows, page = furnish(house), await signed_in(house, browser)
+        await visit(house, page, "/inbox")
+        mail = page.locator(f"#item-{rows['mail']['approval_id']}")
+        await mail.get_by_role("link", name=rows["mail"]["summary"]).click()
+        await mail.get_by_role("button", name="Approve", exact=True).click()
+        await page.keyboard.press("z")
+        await expect(mail.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
+        await page.keyboard.press("d")
+        await page.keyboard.type("no")
+        await page.keyboard.press("Escape")
+        await expect(mail).to_be_focused()
+        await mail.get_by_role("button", name="Approve", exact=True).click()
+        over = "UPDATE read.approvals SET state = 'denied', decided_by = 'person:cy', closed_at = now()"
+        house.query(f"{over} WHERE approval_id = %s", rows["mail"]["approval_id"])
+        await mail.dispatch_event("refresh")
+        late = f"Yours was not sent, it was decided meanwhile: {rows['mail']['summary']}"
+        await expect(page.get_by_role("alert")).to_have_text(late)
+        await page.get_by_role("alert").click()
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        assert [] == house.approvers.claims
+
+
 async def test_what_is_held_is_still_said_after_the_list_was_drawn_anew(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:

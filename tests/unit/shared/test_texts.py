@@ -88,7 +88,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
 }
 
 #: What pages say in every language: our name, keys, and examples.
-PAGE_NAMES = {'placet jobs run "…"', "Placet", "j", "k", "o", "a", "d", "e", "x", "grace", "placet_…"}
+PAGE_NAMES = {'placet jobs run "…"', "Placet", "j", "k", "o", "a", "d", "e", "x", "z", "grace", "placet_…"}
 
 _ATTRIBUTES = re.compile(r"{% block (?:body_class|main_class|words) %}.*?{% endblock %}")
 _JINJA, _LETTERS = re.compile(r"{#.*?#}|{%.*?%}|{{.*?}}", re.DOTALL), re.compile(r"[^\W\d_]")

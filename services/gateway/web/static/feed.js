@@ -11,6 +11,10 @@ function nameOf(id) {
   return visible(names.get(id) ?? (id ?? "").replace(/^(person|visitor|agent):(?=\S)/, ""));
 }
 
+function named(sentence) {
+  return sentence.replace(/\b(?:person|visitor|agent):[\w.@+-]*[\w@+-]/g, nameOf);
+}
+
 const RANK = { proposed: 0, pending_confirmation: 1, decided: 2, executing: 3, success: 4, error: 4 };
 const LABELS = { proposed: t("running"), pending_confirmation: t("waiting for approval"), executing: t("running"), success: t("done") };
 const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
@@ -44,7 +48,9 @@ function shownPart(data, name, value) {
   if (data.tool === COMMIT && name === "data" && Array.isArray(value.entries)) {
     return make("ul", { class: "ended-entries", "data-part": name }, ...value.entries.map(entryEnd));
   }
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  const said = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  // Who withdrew a call is said by their name; what a tool says is shown as it is.
+  const text = name === "error" && data.kind === "cancelled" ? named(said) : said;
   return make("pre", { "data-part": name }, visible(text));
 }
 
@@ -313,7 +319,7 @@ export class Feed {
       return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
     }
     // Nothing went wrong where somebody wanted it so.
-    const why = (data.reason ?? t("Stopped.")).replace(/\b(?:person|visitor|agent):[\w.@+-]*[\w@+-]/g, nameOf);
+    const why = named(data.reason ?? t("Stopped."));
     if (data.state === "stopped") return make("p", { class: "ending stopped" }, visible(why));
     const bad = data.state && !GOOD_ENDS.has(data.state);
     const text = bad ? t("The turn ended: {why}", { why: data.reason || data.state }) : "";

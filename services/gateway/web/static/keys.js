@@ -76,6 +76,7 @@ export function keyboard(root) {
     d: () => focus("[name=reason]"),
     x: () => place()?.querySelector("input[form=batch]")?.click(),
     e: edit,
+    z: () => [...root.querySelectorAll("button.undo")].at(-1)?.click(),
     "?": () => dialog.showModal(),
   };
 
@@ -92,6 +93,13 @@ export function keyboard(root) {
   }
 
   root.addEventListener("keydown", (event) => {
+    // Out of a field and back to its card: what is typed stays, and Enter denies nothing.
+    if (event.key === "Escape" && typing(event.target) && !event.target.closest("dialog")) {
+      const item = event.target.closest(".item");
+      event.target.blur();
+      item?.focus({ preventScroll: true });
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     if (event.key !== "?" && !shortcutsOn()) return;
     const action = actions[event.key];

@@ -7,6 +7,13 @@ import { t } from "./words.js";
 const REST_MS = 700;
 
 export function decideInPlace(root) {
+  // Stays in sight, for the card that it is about may have left the list.
+  function tell(said) {
+    const notice = make("p", { class: "notice in-sight", role: "alert" }, said);
+    notice.addEventListener("click", () => notice.remove());
+    root.body.append(notice);
+  }
+
   const seconds = Number(root.querySelector("[data-undo-seconds]")?.dataset.undoSeconds ?? 0);
   const held = new Map();
   // When the pointer pressed last; 0 where the keyboard did.
@@ -88,6 +95,8 @@ export function decideInPlace(root) {
       const form = item.querySelector("form.verdict");
       if (!form) {
         forget(decision);
+        const summary = item.querySelector("a.open")?.textContent.trim() ?? "";
+        tell(t("Yours was not sent, it was decided meanwhile: {summary}", { summary }));
         continue;
       }
       Object.assign(decision, { item, form });
