@@ -17,9 +17,9 @@ from typing import Any
 from placet.contracts.errors import PlacetError
 
 PROVIDER = "python"
-#: Characters of argument text per stream piece.
 #: Letters of the longest word that counts as one.
 _WORD = 50
+#: Characters of argument text per stream piece.
 _FRAGMENT = 12
 
 Message = Mapping[str, Any]
