@@ -8,8 +8,13 @@ SELECT d.delivery_id, coalesce(why.reason, '') AS stopped
 FROM notifier.deliveries AS d
 CROSS JOIN LATERAL (
     SELECT min(s.reason) AS reason FROM read.stops AS s
-    WHERE coalesce(s.tenant = d.tenant, true) AND coalesce(s.tool = d.card ->> 'tool', true)
-      AND coalesce(s.agent = d.card ->> 'agent', true)
+    WHERE coalesce(s.tenant = d.tenant, true) AND coalesce(s.agent = d.card ->> 'agent', true)
+      AND (coalesce(s.tool = d.card ->> 'tool', true) OR EXISTS (
+          -- A commit is stopped with any entry that its card lists.
+          SELECT FROM jsonb_array_elements(d.card -> 'plan') AS line
+          JOIN read.workspace_entries AS e ON e.call_id = line ->> 'call_id' AND e.tenant = d.tenant
+          WHERE e.tool = s.tool
+      ))
 ) AS why
 WHERE d.pending AND d.state IN ('due', 'sent') AND split_part(d.channel, ':', 1) = 'slack'
   AND coalesce(d.card ->> 'stopped', '') <> coalesce(why.reason, '')
@@ -29,7 +34,11 @@ FOR UPDATE OF d SKIP LOCKED
 -- name: why_stopped
 SELECT d.delivery_id, min(s.reason) AS stopped
 FROM notifier.deliveries AS d
-JOIN read.stops AS s ON coalesce(s.tenant = d.tenant, true) AND coalesce(s.tool = d.card ->> 'tool', true)
-  AND coalesce(s.agent = d.card ->> 'agent', true)
+JOIN read.stops AS s ON coalesce(s.tenant = d.tenant, true) AND coalesce(s.agent = d.card ->> 'agent', true)
+  AND (coalesce(s.tool = d.card ->> 'tool', true) OR EXISTS (
+      SELECT FROM jsonb_array_elements(d.card -> 'plan') AS line
+      JOIN read.workspace_entries AS e ON e.call_id = line ->> 'call_id' AND e.tenant = d.tenant
+      WHERE e.tool = s.tool
+  ))
 WHERE d.delivery_id = ANY (:ids::text[]) AND d.pending
 GROUP BY d.delivery_id

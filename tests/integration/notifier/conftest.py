@@ -15,17 +15,21 @@ from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
 _create_notifier = create_tables("notifier")
-#: In place of the gateway's view: nothing is stopped.
-_STOPS = (
+#: In place of others' views: nothing is stopped, and nothing staged.
+_VIEWS = (
     "CREATE SCHEMA IF NOT EXISTS read",
     "CREATE TABLE IF NOT EXISTS read.stops (tenant text, tool text, agent text, reason text)",
+    """CREATE TABLE IF NOT EXISTS read.workspace_entries (
+        call_id text, workspace_id text, tenant text, position int, tool text, kind text, digest text, keys text[],
+        summary text, state text, error text, shown_arguments text
+    )""",
 )
 
 
 def _create(url: str) -> None:
     _create_notifier(url)
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        for statement in _STOPS:
+        for statement in _VIEWS:
             connection.execute(statement)
 
 

@@ -441,9 +441,8 @@ async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, 
 WORKSPACES = """
 CREATE TABLE read.workspaces AS SELECT 'w' AS workspace_id, 'acme' AS tenant, 'conversation-1' AS conversation_id,
     'open' AS state;
-CREATE TABLE read.workspace_entries AS SELECT 'c1' AS call_id, 'w' AS workspace_id, 'acme' AS tenant, 1 AS position,
-    'write_file' AS tool, 'change' AS kind, '0' AS digest, ARRAY['files:a.md'] AS keys, 'Create a.md' AS summary,
-    'waiting' AS state, '' AS error, '{}' AS shown_arguments;
+INSERT INTO read.workspace_entries VALUES ('c1', 'w', 'acme', 1, 'write_file', 'change', '0', ARRAY['files:a.md'],
+    'Create a.md', 'waiting', '', '{}');
 CREATE TABLE read.workspace_changes AS SELECT 'c1' AS call_id, 0 AS ordinal, 'w' AS workspace_id, 'acme' AS tenant,
     1 AS position, 'files' AS pack, 'a.md' AS key, 'create' AS kind, NULL::text AS base_digest, NULL::int AS base_size,
     NULL::int AS base_mode, 'x' AS after_digest, 9 AS after_size, 420 AS after_mode, 'Create a.md (+1 -0)' AS summary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -148,6 +149,25 @@ async def test_cards_say_that_calls_are_stopped_until_they_may_run_again(replica
         approvable = [card.versions[-1] for card in slack.cards() if "placet_approve" in card.buttons]
     assert ([False, False], [True, False], [True, False, True]) == (before, stopped, further)
     assert ((further, versions), [False] * 3, 3) == (again, lifted, len(approvable))
+
+
+@pytest.mark.usefixtures("stops")
+async def test_a_commit_says_that_a_tool_in_it_is_stopped(replica: Replica) -> None:
+    """Its card lists the entries; a stop of any of their tools covers it, and one of another tool does not."""
+    await replica.send(opened("slack:#ops"))
+    listed = "UPDATE notifier.deliveries SET card = card || CAST(:plan AS jsonb)"
+    await replica.execute(listed, plan=json.dumps({"plan": [{"call_id": "c-mail", "words": "Mail", "kind": "call"}]}))
+    await replica.execute(
+        "INSERT INTO read.workspace_entries (call_id, tenant, tool) VALUES ('c-mail', 'acme', 'mail')"
+    )
+    told = []
+    for tool in ("other", "mail"):
+        await replica.execute("INSERT INTO read.stops VALUES ('acme', :tool, NULL, 'an incident')", tool=tool)
+        await tell_stops(replica.units)
+        rows = await replica.rows("SELECT card->>'stopped' AS stopped FROM notifier.deliveries")
+        told += [row["stopped"] for row in rows]
+    await replica.execute("DELETE FROM read.workspace_entries")
+    assert ["", "an incident"] == told
 
 
 @pytest.mark.usefixtures("stops")
