@@ -13,7 +13,7 @@ from typing import Any
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
 from placet.contracts.visitors import ANONYMOUS
-from placet.domain.approvers import read_approver
+from placet.domain.approvers import person_id, read_approver
 from placet.domain.card_text import visible, visible_lines
 from placet.domain.directory import Person
 from placet.gateway.approvals.search import COUNT_MAX
@@ -84,7 +84,7 @@ def names_in(item: Mapping[str, Any], people: Mapping[str, Person]) -> dict[str,
     author = item.get("author") or {}
     said = (author.get("id"), *(item.get(field) for field in ("by", "operator", "decided_by", "reason", "error")))
     ids = {found for each in said if isinstance(each, str) for found in _NAMED.findall(each)}
-    known = {each: people.get(each.partition(":")[2]) for each in sorted(ids)}
+    known = {each: people.get(person_id(each) or "") for each in sorted(ids)}
     return {each: person.name for each, person in known.items() if person and person.name}
 
 

@@ -82,3 +82,5 @@ def test_an_item_comes_with_the_names_of_the_people_in_it() -> None:
     }
     assert {"person:ada": "Ada", "person:ben": "Ben"} == names_in(item, people)
     assert {} == names_in({"text": "person:ada", "by": None}, people)
+    # Frontends name their visitors as they like.
+    assert {} == names_in({"author": {"id": "visitor:ada"}, "by": "visitor:ben"}, people)
