@@ -25,13 +25,11 @@ async def shown_otherwise(work: Work, limit: int) -> list[tuple[Delivery, str]]:
 
 
 async def saying_stops(work: Work, claimed: list[Delivery]) -> list[Delivery]:
-    """Return deliveries with why their calls are stopped now, where their cards do not change in place later on."""
-    ids = [each.delivery_id for each in claimed if each.address.kind != "slack"]
-    rows = await work.run(QUERIES.why_stopped, ids=ids) if ids else []
-    why = {row["delivery_id"]: row["stopped"] for row in rows}
+    """Return deliveries with why their calls are stopped now, where they say so once: in a mail."""
+    mails = {each.delivery_id for each in claimed if each.address.kind == "email"}
+    rows = await work.run(QUERIES.why_stopped, ids=list(mails)) if mails else []
+    why = dict.fromkeys(mails, "") | {row["delivery_id"]: row["stopped"] for row in rows}
     return [
-        replace(each, card=replace(each.card, stopped=why.get(each.delivery_id, "")))
-        if each.delivery_id in ids
-        else each
+        replace(each, card=replace(each.card, stopped=why[each.delivery_id])) if each.delivery_id in why else each
         for each in claimed
     ]

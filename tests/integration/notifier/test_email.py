@@ -73,9 +73,10 @@ async def test_a_mail_says_that_such_calls_are_stopped_and_a_later_one_that_they
     news = opened("email", rule=ONLY_ADA)
     other = opened("email", rule=ONLY_ADA, call=a_call(tool="deploy"))
     await mailer.execute("INSERT INTO read.stops VALUES ('acme', :tool, NULL, 'an incident')", tool=news.call.tool)
-    await mailer.send(news)
-    await mailer.send(other)
-    await post(mailer)
+    for each in (news, other):
+        # Mails that are due together go out in any order.
+        await mailer.send(each)
+        await post(mailer)
     await mailer.execute("DELETE FROM read.stops")
     await mailer.send(progressed(news, "reminded", 2))
     await post(mailer)
