@@ -133,6 +133,8 @@ class Result:
     answer: str = ""
     #: For the model: that people changed the arguments, to what and why.
     edited: str = ""
+    #: Of a commit: those of its entries that are refused; empty: all. Not kept: each of them has an end of its own.
+    entries: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return what is stored beside the kind; what is empty is left out."""
@@ -145,7 +147,8 @@ class Result:
 def never_ran(refused: ToolCallRefused) -> Result:
     """Return the result of a call that did not run; a person's answer to it stands apart, and says what it is."""
     if refused.answer_kind is None:
-        return Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by)
+        named = tuple(refused.entries)
+        return Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by, entries=named)
     return Result(
         refused.kind,
         reason=_ANSWERED[refused.answer_kind],

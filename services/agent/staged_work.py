@@ -62,10 +62,7 @@ class StagedWork(Asking):
         gone = [each for each in self.staged if each.call_id in set(discarded.call_ids)]
         commits = list(dict.fromkeys(each.commit_id for each in gone if each.commit_id))
         self._withdraw(commits, "cancelled", staging.ASKED_ANEW)
-        for each in self.staged:
-            if each.commit_id in commits:
-                each.commit_id = None
-                self.changed_staged[each.call_id] = each
+        self._ask_again(each for each in self.staged if each.commit_id in commits)
         self._tell_dropped("discarded", [each.call_id for each in gone])
         self._let_fall(gone)
 
@@ -152,8 +149,14 @@ class StagedWork(Asking):
             if self.ended:
                 self._discard(list(entries.values()), **said)
             else:
-                self._turn_down(list(entries.values()), **said)
+                refused = [entries[each] for each in result.entries or entries if each in entries]
+                self._ask_again(each for each in entries.values() if each not in refused)
+                self._turn_down(refused, **said)
         else:
-            for each in entries.values():
-                each.commit_id = None
-                self.changed_staged[each.call_id] = each
+            self._ask_again(entries.values())
+
+    def _ask_again(self, entries: Iterable[StagedEntry]) -> None:
+        """Let entries wait for another commit."""
+        for each in entries:
+            each.commit_id = None
+            self.changed_staged[each.call_id] = each

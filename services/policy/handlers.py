@@ -32,7 +32,15 @@ from placet.policy.active import ActiveRulebook
 from placet.policy.rules import CallFacts, Effect, Rulebook, Verdict, edits, grants, judge, judge_within
 from placet.policy.rules.call import kept_text
 from placet.policy.rules.limits import DID_NOT_RUN
-from placet.policy.rules.outcomes import Judged, abandoned, denied_by_now, given_up, outcome, staged_permits
+from placet.policy.rules.outcomes import (
+    Judged,
+    abandoned,
+    denied_by_now,
+    entries_denied_by_now,
+    given_up,
+    outcome,
+    staged_permits,
+)
 from placet.policy.rules.staging import staged_before, wanted_entries
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
@@ -277,11 +285,14 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
         wanted = wanted_entries(facts.arguments)
         facts = replace(facts, staged=await store.load_staged(work, call, wanted))
         entries = await store.load_staged_facts(work, call, wanted)
-    verdicts = [judge_within(facts, rulebook, approved.rule), *(judge(entry, rulebook) for entry in entries)]
-    verdict = next((each for each in verdicts if each.effect is Effect.DENY), verdicts[0])
-    work.record(records.judged_again(facts, verdict))
-    if verdict.effect in {Effect.DENY, Effect.STAGE}:
+    verdict = judge_within(facts, rulebook, approved.rule)
+    denied = [(each, found) for each in entries if (found := judge(each, rulebook)).effect is Effect.DENY]
+    stays = verdict.effect not in {Effect.DENY, Effect.STAGE}
+    work.record(records.judged_again(facts, denied[0][1] if stays and denied else verdict))
+    if not stays:
         work.emit(denied_by_now(call, verdict))
+    elif denied:
+        work.emit(entries_denied_by_now(call, denied))
     else:
         what = approved.model_dump(include={"tenant", "pool", "permit"})
         work.emit(ToolCallPermitted(**what, call=call.bare()))

@@ -130,6 +130,26 @@ def denied_by_now(call: ToolCall, verdict: Verdict) -> ToolCallRefused:
     )
 
 
+def entries_denied_by_now(call: ToolCall, denied: Sequence[tuple[CallFacts, Verdict]]) -> ToolCallRefused:
+    """Return the result of a commit that people approved and of which the rules of today deny these entries."""
+    whys = dict.fromkeys(f"{facts.tool}: {verdict.model_reason}" for facts, verdict in denied)
+    told = f"Nothing of it happened yet: by now rules deny {len(denied)} of it, which {_is(len(denied))} thrown away. "
+    rest = " What else waits in this conversation, and does not stand on that, is proposed again when your turn ends."
+    return ToolCallRefused(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        kind="refused",
+        reason=told + " ".join(whys) + rest,
+        entries=[facts.call_id for facts, _ in denied],
+    )
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:
     staged, plan = judged.facts.staged, judged.verdict.plan
     pool = pool_of(staged) if staged else spec.pool

@@ -263,9 +263,9 @@ async def test_entries_are_left_out_with_policys_word(
 async def test_what_is_staged_is_judged_again_with_its_commit(
     replica: Replica, rulebook: Rulebook, approver: Signer
 ) -> None:
-    """People's yes under another rulebook is handed on, until a tool of what they committed is another by now."""
-    entry = await staged(replica, rulebook)
-    call = a_commit([entry]).call
+    """People's yes under another rulebook is handed on, until an entry's tool is another by now: that one is named."""
+    entries = [await staged(replica, rulebook) for _ in range(3)]
+    call = a_commit(entries).call
     permit = issue_permit(
         approver,
         call,
@@ -277,10 +277,16 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
     )
     approved = CallApproved(tenant=call.tenant, pool="rooms", call=call, permit=permit, rule="default:commit_changes")
     (handed_on,) = await replica.send(approved)
-    await replica.execute("UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE effect = 'stage'")
+    changed = entries[1].call_id
+    another = "UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE call_id = :changed"
+    await replica.execute(another, changed=changed)
     (refused,) = await replica.send(approved)
     assert isinstance(refused, ToolCallRefused)
-    assert (ToolCallPermitted, True) == (type(handed_on), "it has changed since" in refused.reason)
+    assert (ToolCallPermitted, [changed], True) == (
+        type(handed_on),
+        refused.entries,
+        "it has changed since" in refused.reason,
+    )
 
 
 async def test_a_job_commits_what_its_attempts_staged_and_they_do_not(replica: Replica, rulebook: Rulebook) -> None:

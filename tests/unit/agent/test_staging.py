@@ -293,6 +293,21 @@ def test_what_was_staged_since_outlives_a_commit_that_came_to_nothing(kind: str)
     assert [each.call_id for each in calls[3:]] == parse_arguments(again.arguments)["entries"]
 
 
+def test_entries_that_rules_deny_by_now_go_alone() -> None:
+    """With what stands on them; what nobody refused is proposed again, though the commit was refused as a whole."""
+    talk = Talk()
+    commit, calls = talk.asked_while_more_is_staged()
+    talk.ends(commit, "refused", reason="By now a rule denies it.", entries=(calls[1].call_id,))
+    (discarded,) = [each for each in talk.sent if isinstance(each, DiscardWorkspace)]
+    assert (calls[1].call_id, [None, "discarded"]) == (
+        discarded.entries[0],
+        [talk.last(call).get("outcome") for call in calls[:2]],
+    )
+    (again,) = talk.says(text="Then the rest.")
+    gone = set(discarded.entries)
+    assert [each.call_id for each in calls if each.call_id not in gone] == parse_arguments(again.arguments)["entries"]
+
+
 def test_what_stood_on_an_entry_that_was_left_out_goes_with_it() -> None:
     """The executor says so in the commit's result; nobody is asked about it, and the rest is proposed."""
     talk = Talk()
