@@ -110,7 +110,9 @@ class Workspace(Open):
 
     id: str
     conversation_id: str
-    state: Literal["open", "committing", "committed", "partly_committed", "conflicted", "discarded"]
+    state: Literal[
+        "open", "proposed", "committing", "committed", "partly_committed", "conflicted", "discarded", "merged"
+    ]
     created: int
     changed: int
     deleted: int

@@ -422,7 +422,7 @@ async def test_people_see_the_plan_and_what_became_of_it(footing: Footing, place
         waiting = await visitor.get(f"{visitor.path}/workspace")
         ids = [each["id"] for each in waiting["entries"]]
         (diff,) = (await visitor.get(f"{visitor.path}/workspace/entries/{ids[0]}/diff"))["changes"]
-        assert ("open", 2, 1, card["arguments"]["entries"]) == (
+        assert ("proposed", 2, 1, card["arguments"]["entries"]) == (
             waiting["state"],
             waiting["created"],
             waiting["calls"],

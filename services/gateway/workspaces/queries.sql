@@ -12,6 +12,11 @@ LEFT JOIN read.approvals AS a ON a.call_id = s.commit_id AND a.tenant = s.tenant
 WHERE s.tenant = :tenant AND s.conversation_id = :conversation_id
 ORDER BY s.call_id
 
+-- name: is_proposed
+-- Whether people are asked about a commit of this conversation, which has one workspace at a time.
+SELECT EXISTS (SELECT FROM read.approvals WHERE tenant = :tenant AND conversation_id = :conversation_id
+    AND state = 'pending' AND tool = :commit_tool) AS proposed
+
 -- name: load_entry
 SELECT state, error FROM read.workspace_entries WHERE tenant = :tenant AND call_id = :call_id
 

@@ -24,7 +24,7 @@ from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.texts import Text
 from placet.gateway.workspaces.plans import asked_here
-from placet.gateway.workspaces.store import load_diffs, load_parts, newest_workspace
+from placet.gateway.workspaces.store import is_proposed, load_diffs, load_parts, newest_workspace
 from placet.surfaces.plan import plan_of
 
 router = APIRouter(prefix="/v1/conversations", tags=["workspaces"], route_class=StrictRoute)
@@ -85,7 +85,9 @@ class WorkspaceOut(BaseModel):
     id: str
     conversation_id: str
     agent: str
-    state: Literal["open", "committing", "committed", "partly_committed", "conflicted", "discarded", "merged"]
+    state: Literal[
+        "open", "proposed", "committing", "committed", "partly_committed", "conflicted", "discarded", "merged"
+    ] = Field(description="proposed: people are asked about what waits in it, or about a part of that.")
     created: int = Field(
         description="Keys that would be there and are not yet, such as files; nothing that was left out."
     )
@@ -132,7 +134,9 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) 
     workspace = await _newest(deps, caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
         parts = await load_parts(connection, caller.tenant, [workspace["workspace_id"]])
-    return _workspace_out(workspace, *parts[workspace["workspace_id"]])
+        asked = workspace["state"] == "open" and await is_proposed(connection, caller.tenant, conversation_id)
+    out = _workspace_out(workspace, *parts[workspace["workspace_id"]])
+    return out.model_copy(update={"state": "proposed"}) if asked else out
 
 
 @router.get("/{conversation_id}/workspace/entries/{call_id}/diff", responses=described(401, 403, 404, 503))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from placet.contracts.messages import COMMIT_TOOL
 from placet.gateway.store.read import Row
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -22,6 +23,13 @@ async def load_staged(connection: Connection, tenant: str, conversation_id: str)
     """Return the entries that wait in a conversation as the agent knows them, in order, with the commit under way."""
     found = await connection.run(QUERIES.load_staged, tenant=tenant, conversation_id=conversation_id)
     return [dict(row) for row in found]
+
+
+async def is_proposed(connection: Connection, tenant: str, conversation_id: str) -> bool:
+    """Return whether people are asked about what is staged in a conversation, or about a part of it."""
+    where = {"tenant": tenant, "conversation_id": conversation_id, "commit_tool": COMMIT_TOOL}
+    (found,) = await connection.run(QUERIES.is_proposed, **where)
+    return bool(found["proposed"])
 
 
 async def load_entry(connection: Connection, tenant: str, call_id: str) -> Row | None:
