@@ -98,9 +98,10 @@ class Course(WorkspaceCourse):
                 key = voting.vote_key(ended.answer, ended.tree_digest)
             except NotStrictJson:
                 flags = ["malformed_call"]
+        tasks: Sequence[m.JobTask] = ()
         if not flags and task.number == DIVISION:
             try:
-                self._divided(ended.answer or {})
+                tasks = self._divided(ended.answer or {})
             except Unsound as error:
                 flags, attempt.reason = ["unsound_division"], str(error)
         event = AttemptEvent.THROWN_OUT if flags else AttemptEvent.ANSWERED
@@ -119,6 +120,8 @@ class Course(WorkspaceCourse):
             attempt.vote_key = key
             task.votes = {**task.votes, key: task.votes.get(key, 0) + 1}
             self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}")
+        if tasks:
+            self._divide(tasks)
         self._go_on(task, attempt)
 
     def lose(self, task: Task, attempt: Attempt) -> None:
@@ -181,10 +184,10 @@ class Course(WorkspaceCourse):
 
     # Inside.
 
-    def _divided(self, answer: Mapping[str, Any]) -> None:
+    def _divided(self, answer: Mapping[str, Any]) -> Sequence[m.JobTask]:
         spec = self.job.spec
         limits = {"tasks_max": spec.plan.tasks_max, "easier": spec.plan.min_complexity}
-        self._divide(division.divided(answer, spec.task, spec.outputs, **limits))
+        return division.divided(answer, spec.task, spec.outputs, **limits)
 
     def _divide(self, tasks: Sequence[m.JobTask]) -> None:
         groups = groups_of(tasks)
@@ -299,7 +302,9 @@ class Course(WorkspaceCourse):
     def _fail(self, task: Task) -> None:
         votes = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
         most = self.job.spec.plan.attempts_max
-        why = f"{counted(task.drawn, 'attempt', 'attempts')}, votes: {votes}"
+        unheard = task.drawn - task.drawn_before - sum(task.votes.values())
+        without = f", {unheard} without a vote" if unheard and task.votes else ""
+        why = f"{counted(task.drawn, 'attempt', 'attempts')}, votes: {votes}{without}"
         if task.k > most:
             why = f"it must be ahead by {task.k} votes, and attempts_max is {most}"
         task.reason = f"No answer can win: {why}."

@@ -175,6 +175,8 @@ def test_an_unsound_division_is_thrown_out_and_made_again() -> None:
     sound = {"complexity": 5, "tasks": [{"id": "a", "task": "A", "needs": []}]}
     course.take(task, second, an_end(second).model_copy(update={"answer": sound}))
     assert (JobState.RUNNING, 1, "a") == (course.job.state, course.job.tasks, course.new_tasks[-1].task_id)
+    voted, divided = [data["line"] for _, data in course.log][-2:]
+    assert (True, "divided into 1 task in 1 group") == ("voted" in voted, divided)
 
 
 def test_a_late_division_divides_nothing() -> None:
