@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from placet.runtime.database import SERVICES
 
 #: `line` is what the audit chain seals of a row: of `said`, who did it and its details, only a salted digest. A row
-#: without a salt was erased, and kept that digest in the place of its details.
+#: without a salt was erased, and kept that digest in the place of its details: one that says anything else was forged.
 _HISTORY = """
     SELECT '{service}' AS service, id, tenant, machine, subject_id, call_id, event, from_state, to_state, actor,
            message_id, at, detail, CAST(salt AS text) AS salt, said,
@@ -21,7 +21,9 @@ _HISTORY = """
                'service', '{service}', 'id', id, 'at', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
                'tenant', tenant, 'machine', machine, 'subject_id', subject_id, 'call_id', call_id, 'event', event,
                'from_state', from_state, 'to_state', to_state, 'message_id', message_id,
-               'said', CASE WHEN salt IS NULL THEN detail ->> 'erased'
+               'said', CASE
+                   WHEN salt IS NULL AND actor = 'erased' AND detail - 'erased' = '{{}}' THEN detail ->> 'erased'
+                   WHEN salt IS NULL THEN NULL
                    ELSE encode(sha256(convert_to(CAST(salt AS text) || said, 'UTF8')), 'hex') END
            ) AS text) AS line
     FROM (

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from secrets import token_hex
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -29,6 +30,8 @@ _NOT_REPLACED = frozenset({"history", "inbox", "checkpoints", "sealing", "worksp
 _NO_TIME = timedelta(0)
 #: Shorter words are found in any text by chance.
 WORDS_MIN = 8
+#: Erased rows that one row of the history names.
+NAMED_AT_ONCE = 500
 #: What one statement replaces.
 SPELLINGS = 20
 _POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
@@ -60,7 +63,11 @@ async def erase(database: Database, name: str) -> Erased:
         for tenant, place in theirs:
             found += await connection.run(QUERIES.calls_of, tenant=tenant, ids=[place])
         calls = sorted({row["call_id"] for row in found})
-        history = [await _erase_history(connection, service, identity, calls) for service in SERVICES]
+        gone_by: dict[str, list[str]] = {}
+        for service in SERVICES:
+            for row in await _erase_history(connection, service, identity, calls):
+                gone_by.setdefault(row["tenant"], []).append(row["said"])
+        await _record_erasure(connection, pseudonym, gone_by)
         words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
         for blank in ("blank_decisions", "blank_edits", "blank_approvals", "forget_comments"):
             await connection.run(getattr(QUERIES, blank), identity=identity)
@@ -73,7 +80,7 @@ async def erase(database: Database, name: str) -> Erased:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
         await _replace(connection, _spellings(identity, pseudonym, [row["said"] for row in words]))
     left = [row["conversation_id"] for row in rows]
-    return Erased(pseudonym, gone, left, sum(history))
+    return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())))
 
 
 async def erase_asked(database: Database) -> int:
@@ -91,20 +98,34 @@ async def erase_asked(database: Database) -> int:
     return done
 
 
-async def _erase_history(connection: Connection, service: str, identity: str, calls: list[str]) -> int:
-    """Take name, details and salt from rows that name somebody, or have the digest of a result that did."""
+async def _erase_history(connection: Connection, service: str, identity: str, calls: list[str]) -> Sequence[Any]:
+    """Take name, details and salt from rows that name somebody, or have the digest of a result that did.
+
+    Return of each row its `tenant` and `said`, the digest that it keeps.
+    """
     statement = f"""
         UPDATE {service}.history AS h
         SET actor = 'erased', salt = NULL, detail = jsonb_build_object('erased', CAST(r.line AS json) ->> 'said')
         FROM read.history AS r
-        WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL AND (
+        WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL AND h.machine <> 'erasure' AND (
             h.actor = :identity OR CAST(h.detail AS text) ~ :pattern
             OR h.event = 'result_came' AND h.call_id = ANY (:calls::text[])
         )
-        RETURNING h.id
+        RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
     named = {"identity": identity, "pattern": _pattern(identity), "calls": calls}
-    return len(await connection.run(query(f"erase_{service}", statement), **named))
+    return await connection.run(query(f"erase_{service}", statement), **named)
+
+
+async def _record_erasure(connection: Connection, pseudonym: str, gone_by: Mapping[str, Sequence[str]]) -> None:
+    """Say in each tenant's history which rows were erased, by the digests that they kept: the chain seals it.
+
+    Otherwise whoever has the database could hide who did what by writing a row as an erasure leaves it.
+    """
+    for tenant, gone in gone_by.items():
+        for at in range(0, len(gone), NAMED_AT_ONCE):
+            named = json.dumps({"said": gone[at : at + NAMED_AT_ONCE]})
+            await connection.run(QUERIES.record_erasure, tenant=tenant, pseudonym=pseudonym, detail=named)
 
 
 def _spellings(identity: str, pseudonym: str, words: Sequence[str]) -> list[tuple[str, str]]:

@@ -134,3 +134,7 @@ UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id =
 
 -- name: forget_comments
 DELETE FROM gateway.comments WHERE person = :identity
+
+-- name: record_erasure
+INSERT INTO gateway.history (tenant, machine, subject_id, event, to_state, actor, detail)
+VALUES (:tenant, 'erasure', :pseudonym, 'erased', 'erased', 'purge', CAST(:detail AS jsonb))

@@ -76,12 +76,15 @@ def verify(
         fail("name a file, or a database with --database or --data", code=2)
     if kept:
         _compare(kept, purged_before, keys, checks)
+    for check in checks.values():
+        check.finish()
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
     told = {
         tenant: {
             "blocks": c.last.number if c.last else 0,
             "rows": c.rows,
             "erased": c.erased,
+            "erasures": c.erasures,
             "purged_up_to_block": c.begins,
             "gone_of_unknown_age": c.ageless,
         }
@@ -91,21 +94,26 @@ def verify(
         show_json({"tenants": told, "problems": problems})
     else:
         for tenant, counts in told.items():
-            erased = f", of which {counts['erased']} were erased" if counts["erased"] else ""
-            purged = counts["purged_up_to_block"]
-            cut = f"; blocks 1 to {purged} were purged" if purged else ""
-            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks'] - purged} blocks{erased}{cut}")
-            if purged and not kept:
-                out.print(
-                    f"{tenant}: only a kept checkpoint (--kept) tells this purge of {purged} blocks from a deletion"
-                )
-            if ageless := checks[tenant].ageless:
-                out.print(f"{tenant}: {ageless} kept blocks are gone, and no kept row says how old they were")
+            _show_counts(tenant, counts, kept=kept is not None)
         for problem in problems:
             out.print(problem)
         out.print("something was changed" if problems else "nothing was changed")
     if problems:
         raise typer.Exit(1)
+
+
+def _show_counts(tenant: str, counts: dict[str, Any], *, kept: bool) -> None:
+    """Say of one tenant what its chain has, and what nothing here can tell."""
+    erased = f", of which {counts['erased']} were erased" if counts["erased"] else ""
+    purged = counts["purged_up_to_block"]
+    cut = f"; blocks 1 to {purged} were purged" if purged else ""
+    out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks'] - purged} blocks{erased}{cut}")
+    for each in counts["erasures"]:
+        out.print(f"{tenant}: an erasure of {each['rows']} rows at {each['at']}, now {each['pseudonym']}")
+    if purged and not kept:
+        out.print(f"{tenant}: only a kept checkpoint (--kept) tells this purge of {purged} blocks from a deletion")
+    if ageless := counts["gone_of_unknown_age"]:
+        out.print(f"{tenant}: {ageless} kept blocks are gone, and no kept row says how old they were")
 
 
 def _beside(data: Path | None, database: str, keys: Path | None) -> tuple[str, Path | None]:
@@ -254,6 +262,7 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
                 check.follow(token, rows)
             async with database.transaction() as connection:
                 strays = await store.count_strays(connection, tenant, check.first.after if check.first else {})
+                check.note_erasures(await store.load_newest(connection, tenant, check.last.upto if check.last else {}))
                 unsealed = await store.load_rows(connection, tenant, check.last.upto if check.last else {}, passed)
             check.problems += [
                 f"{count} rows of {service} stand before the beginning of the chain: they were inserted"
@@ -289,10 +298,18 @@ def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
         fail(f"{file} ends without a checkpoint")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a file; raise ValueError where it says one thing twice: a reader may see the other one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a line says one thing twice")
+    return found
+
+
 def _entries(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         for number, text in enumerate(file.read_text().splitlines(), 1):
-            entry = jsons.loads(text)
+            entry = jsons.loads(text, object_pairs_hook=_once)
             if not isinstance(entry, dict):
                 fail(f"{file}:{number} is neither a row nor a checkpoint")
             yield number, entry

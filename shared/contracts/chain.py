@@ -17,6 +17,9 @@ from typing import Any
 
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, payload_of
 
+#: What stands in the line of a row that says which rows were erased, as the database writes it.
+ERASURE = '"machine" : "erasure"'
+
 
 def leaf(line: str) -> bytes:
     """Return the leaf of a row's text; the database computes the same."""
@@ -131,6 +134,8 @@ class Check:
     rows: int = 0
     #: Rows that say no more who did it, because a person was erased.
     erased: int = 0
+    #: Erasures that the chain has, as {pseudonym, at, rows}.
+    erasures: list[dict[str, Any]] = field(default_factory=list)
     first: Checkpoint | None = None
     last: Checkpoint | None = None
     #: The block up to which rows were purged; 0: none were.
@@ -140,6 +145,9 @@ class Check:
     #: How many kept blocks are gone of which nothing says how old they were.
     ageless: int = 0
     _digests: set[str] = field(default_factory=set)
+    #: Digests that erased rows kept, and those that erasures name.
+    _gone: set[str] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
 
     def follow(self, token: str, rows: Sequence[Row]) -> None:
         """Take the next block with its rows as they stand now."""
@@ -167,6 +175,23 @@ class Check:
             self.problems.append(f"rows of block {block.number} are not those that were sealed")
         self.last, self.rows = block, self.rows + len(rows)
         self.erased += sum(row.salt is None for row in rows)
+        self.note_erasures(rows)
+
+    def note_erasures(self, rows: Sequence[Row]) -> None:
+        """Remember which rows are erased and which ones erasures name; of rows that are not sealed yet too."""
+        for row in rows:
+            if row.salt is None:
+                self._gone.add(str(loads(row.line).get("said")) if row.line else "")
+            elif ERASURE in row.line and row.said is not None:
+                line, named = loads(row.line), loads(row.said)["detail"].get("said", [])
+                self._named.update(named)
+                told = {"pseudonym": line["subject_id"], "at": line["at"], "rows": len(named)}
+                self.erasures.append(told)
+
+    def finish(self) -> None:
+        """Say what is wrong with the chain as a whole: a row was erased that no erasure names, so somebody hid it."""
+        if unnamed := self._gone - self._named:
+            self.problems.append(f"{len(unnamed)} rows say that they were erased, and no erasure names them")
 
     def kept(self, number: int, digest: str, written: datetime | None, purged_before: datetime | None) -> None:
         """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it.

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from placet.contracts.signing import create_keys, load_signer
+from placet.deploy.retention.erasing import erase
 from placet.deploy.retention.purging import Keep, purge
 from placet.gateway.audit.sealing import LAG, Sealer
 from placet.runtime.database import Database
@@ -116,6 +117,42 @@ async def test_what_was_sealed_and_changed_is_found(chain: Chain, statement: str
     """Changed, deleted, moved, inserted: each is named, whichever table it is done to."""
     chain.tamper(statement)
     assert chain.problems()
+
+
+#: What an erasure leaves of a row.
+ERASE = (
+    "UPDATE approval.history AS h SET actor = '{actor}', salt = NULL,"
+    " detail = jsonb_build_object('erased', CAST(r.line AS json) ->> 'said'{more})"
+    " FROM read.history AS r WHERE r.service = 'approval' AND r.id = h.id AND h.id = 2"
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (ERASE.format(actor="person:eve", more=""), "rows of block 1 are not those that were sealed"),
+        (ERASE.format(actor="erased", more=", 'verb', 'deny'"), "rows of block 1 are not those that were sealed"),
+        (ERASE.format(actor="erased", more=""), "1 rows say that they were erased, and no erasure names them"),
+    ],
+    ids=["another name", "other details", "nothing else"],
+)
+async def test_a_row_that_only_looks_erased_is_found(chain: Chain, statement: str, found: str) -> None:
+    """It says nothing but that it was erased, and a row of the chain has to name it."""
+    chain.tamper(statement)
+    assert f"acme: {found}" in chain.problems()
+
+
+async def test_an_erasure_is_sealed_and_told(chain: Chain) -> None:
+    """It verifies before and after its own row is sealed, and says when how many rows were erased."""
+    database = Database(chain.url, service="gateway")
+    done = await erase(database, "ayşe")
+    await database.close()
+    assert (12, []) == (done.history, chain.problems())
+    await chain.sealer.seal()
+    assert [] == chain.problems(str(chain.export()))
+    told = json.loads(chain.audit("verify", "--database", chain.url, "--json").stdout)["tenants"]["acme"]
+    ((pseudonym, rows),) = [(each["pseudonym"], each["rows"]) for each in told["erasures"]]
+    assert (done.pseudonym, 10, 10) == (pseudonym, rows, told["erased"])
 
 
 async def test_an_inserted_row_is_found(chain: Chain) -> None:
@@ -259,6 +296,10 @@ async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
     for number, changed in enumerate(_changed(lines)):
         file.write_text("\n".join(changed) + "\n")
         assert chain.problems(str(file)), number
+    # A reader may see the other one.
+    file.write_text("\n".join(['{"row": "", ' + lines[0].removeprefix("{"), *lines[1:]]) + "\n")
+    told = chain.audit("verify", str(file))
+    assert (1, True) == (told.returncode, "a line says one thing twice" in told.stderr)
 
 
 async def test_what_commits_late_is_sealed_once_and_in_its_place(chain: Chain) -> None:
