@@ -647,6 +647,7 @@ CREATE TABLE gateway.conversations (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   created_by VARCHAR DEFAULT '' NOT NULL,
   opener_decides BOOLEAN DEFAULT false NOT NULL,
+  relayed_by VARCHAR DEFAULT '' NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   ended_by VARCHAR,
   holder VARCHAR DEFAULT 'agent' NOT NULL,

@@ -147,9 +147,7 @@ class Result:
 def never_ran(refused: ToolCallRefused) -> Result:
     """Return the result of a call that did not run; a person's answer to it stands apart, and says what it is."""
     if refused.answer_kind is None:
-        return Result(
-            refused.kind, reason=refused.reason, decided_by=refused.decided_by, entries=tuple(refused.entries)
-        )
+        return Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by, entries=refused.entries)
     answered = {name: getattr(refused, name) for name in ("decided_by", "answer_kind", "answer")}
     return Result(refused.kind, reason=_ANSWERED[refused.answer_kind], **answered)
 

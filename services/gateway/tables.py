@@ -134,6 +134,12 @@ class ConversationRow(SQLModel, table=True):
         sa_column_kwargs={"server_default": sa.false()},
         description="Whether the key that opened it may decide too: its owner then counts as the end user as well.",
     )
+    relayed_by: str = Field(
+        default="",
+        sa_column_kwargs={"server_default": ""},
+        description="Who made a key, not taken over, that opened it or wrote in it for the end user: they have that "
+        "key too. `person:…`, separated by spaces.",
+    )
     ended_at: datetime | None = Field(
         default=None, sa_type=sa.TIMESTAMP(timezone=True), description="Set: nobody writes here any more."
     )

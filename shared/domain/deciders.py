@@ -33,8 +33,9 @@ class Voter:
     #: Set where an API key, or a session begun with one, proved them: what they decide stands and falls with it.
     key_id: str | None = None
     #: Who may have asked for the call in its requester's name, separated by spaces; empty for nobody. For a visitor it
-    #: is who opened the conversation with a key that may decide too: they hold its token as well. For a person it is
-    #: who made a key for them that they had not taken over.
+    #: is first who opened the conversation with a key that may decide too, for they hold its token as well, or `-`, and
+    #: then who made a key that wrote for the visitor. For a person it is who made a key for them. Both makers count as
+    #: long as the key was not taken over.
     opened_by: str = ""
 
     @property
@@ -47,7 +48,8 @@ class Voter:
     @property
     def counts_as(self) -> str:
         """Who counts once, whatever channel they came through: a visitor counts as who holds the token too."""
-        return self.opened_by if self.opened_by and self.proof == "conversation_token" else self.identity
+        opener = self.opened_by.partition(" ")[0]
+        return opener if self.proof == "conversation_token" and opener not in {"", "-"} else self.identity
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:

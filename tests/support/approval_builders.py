@@ -9,6 +9,7 @@ from placet.approval.rules import Approval, Edit, edits
 from placet.approval.states import EDIT_MACHINE, State
 from placet.contracts.ids import new_id
 from placet.contracts.messages import (
+    ApprovalClosed,
     ApprovalOpened,
     ApprovalRequested,
     CallsWithdrawn,
@@ -16,8 +17,10 @@ from placet.contracts.messages import (
     DecisionClaims,
     EditJudged,
     EditProposed,
+    Message,
     ShownCall,
     ToolCall,
+    ToolCallRefused,
 )
 from placet.contracts.signing import Purpose, Signer
 from placet.domain.directory import Directory, Person
@@ -25,6 +28,8 @@ from tests.builders import NOON, a_call, an_approval_rule
 
 RULEBOOK_DIGEST = "b" * 64
 LATER = NOON + timedelta(hours=1)
+#: What is sent of an approval that ends without a yes, in this order.
+REFUSED: list[type[Message]] = [ToolCallRefused, ApprovalClosed]
 
 
 def a_request(call: ToolCall | None = None, **changes: Any) -> ApprovalRequested:

@@ -1,7 +1,7 @@
 -- name: load_conversation
 SELECT c.tenant, c.conversation_id, c.agent, c.language, c.labels, c.visitor, c.created_at, c.created_by,
     c.opener_decides, c.ended_at, c.holder, c.holder_revision, c.operator, c.held_since, c.held_reason, c.told_seq,
-    r.job_id, j.author
+    c.relayed_by, r.job_id, j.author
 FROM gateway.conversations AS c
 LEFT JOIN read.conversations AS r ON r.tenant = c.tenant AND r.conversation_id = c.conversation_id
 LEFT JOIN read.jobs AS j ON j.tenant = r.tenant AND j.job_id = r.job_id
@@ -15,10 +15,16 @@ ON CONFLICT DO NOTHING
 
 -- name: open_conversation
 INSERT INTO gateway.conversations
-    (tenant, conversation_id, agent, language, labels, visitor, token_hash, token_expires_at, created_by, opener_decides)
+    (tenant, conversation_id, agent, language, labels, visitor, token_hash, token_expires_at, created_by, opener_decides,
+    relayed_by)
 VALUES (:tenant, :conversation_id, :agent, :language, :labels, :visitor, :token_hash,
-    clock_timestamp() + make_interval(secs => :token_seconds::double precision), :created_by, :opener_decides)
+    clock_timestamp() + make_interval(secs => :token_seconds::double precision), :created_by, :opener_decides,
+    :relayed_by)
 ON CONFLICT DO NOTHING
+
+-- name: note_relay
+UPDATE gateway.conversations SET relayed_by = ltrim(relayed_by || ' ' || :maker)
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND :maker <> ALL (string_to_array(relayed_by, ' '))
 
 -- name: renew_token
 -- The token before is good no more; without a hash, none is.

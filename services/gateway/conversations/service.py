@@ -111,6 +111,7 @@ async def open_conversation(
         token_seconds=token_seconds,
         created_by=caller.person,
         opener_decides=caller.may(Scope.DECIDE),
+        relayed_by=caller.maker,
     )
     async with units.database.single() as connection:
         await store.open_conversation(connection, opening)
@@ -129,6 +130,8 @@ async def renew_token(
     async with units.begin() as work:
         if await find_for(work.connection, caller, conversation_id) is None:
             raise no_conversation()
+        if caller.maker:
+            await store.note_relay(work.connection, place, caller.maker)
         ends = await store.renew_token(work.connection, place, None if revoke else hash_secret(token), token_seconds)
         if ends is None:
             raise Refused("This conversation has ended.", status=409, kind="conversation-ended")
@@ -288,6 +291,10 @@ class Posts:
             except Refused as refusal:
                 outcomes[at] = refusal
                 continue
+            maker = post.caller.maker if message.author.kind == "visitor" else ""
+            if maker and maker not in conversation.relayed_by.split():
+                await store.note_relay(work.connection, conversation.place, maker)
+                self._conversations.pop(conversation.place, None)
             if post.writing.message_id:
                 texts[key] = _hash(message.text)
             work.cause = post.cause

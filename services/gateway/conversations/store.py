@@ -48,6 +48,8 @@ class Conversation:
     held_reason: str = ""
     #: Up to which item clients were told that ask for what is new; None where none has asked yet.
     told_seq: int | None = None
+    #: Who made a key, not taken over, that wrote here for the end user, separated by spaces.
+    relayed_by: str = ""
     #: The job that works in it, whose own or an attempt's it is; None for one in which people write.
     job_id: str | None = None
     #: Who asked for that job; None where it is no more.
@@ -88,6 +90,7 @@ class Opening:
     token_seconds: int
     created_by: str
     opener_decides: bool
+    relayed_by: str
 
 
 QUERIES = load_queries(__file__)
@@ -127,6 +130,11 @@ async def _find(connection: Connection, load: Query, place: Place) -> Conversati
 async def open_conversation(connection: Connection, opening: Opening) -> None:
     """Store a conversation; one that is there already stays as it is."""
     await connection.run(QUERIES.open_conversation, **asdict(opening))
+
+
+async def note_relay(connection: Connection, place: Place, maker: str) -> None:
+    """Remember that somebody can have asked here for the end user: they made the key with which that was done."""
+    await connection.run(QUERIES.note_relay, tenant=place[0], conversation_id=place[1], maker=maker)
 
 
 async def renew_token(

@@ -77,6 +77,11 @@ class Caller:
     #: People by id whom our pages name: those of the directory.
     people: Mapping[str, Person] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def maker(self) -> str:
+        """Who has the caller's key too: its maker, as long as it was not taken over; empty for nobody."""
+        return "" if self.own_key else self.key_made_by
+
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
         return scope in self.scopes

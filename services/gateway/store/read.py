@@ -12,8 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from placet.contracts.ids import is_of_job
 from placet.contracts.messages import COMMIT_TOOL
-from placet.domain.approvers import identity_of
+from placet.domain.approvers import identity_of, is_person
 from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
@@ -81,12 +82,15 @@ _HISTORY = _view("history", "tenant machine subject_id call_id event from_state 
 def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     """Return who may have asked for an approval's call in the name of its requester, separated by spaces.
 
-    For a visitor that is whoever opened the conversation with a key that may decide too; for a person whoever made a
-    key for them that they had not taken over when the call was held.
+    For a visitor that is whoever opened the conversation with a key that may decide too, `-` for nobody, and then
+    whoever made a key with which somebody wrote as the visitor, and which was not taken over then; for a person whoever
+    made a key for them that they had not taken over when the call was held.
     """
     c, k = _CONVERSATIONS.c, _KEYS.c
-    here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id, c.opener_decides)
-    opener = sa.select(c.created_by).where(*here).correlate(view).scalar_subquery()
+    here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id)
+    counted = sa.case((c.opener_decides, c.created_by), (c.relayed_by != "", "-"))
+    openers = sa.func.concat_ws(" ", counted, sa.func.nullif(c.relayed_by, ""))
+    opener = sa.select(openers).where(*here).correlate(view).scalar_subquery()
     theirs = (k.tenant == view.c.tenant, k.person == sa.func.substr(view.c.requester, len(identity_of("")) + 1))
     before = (k.created_at <= view.c.created_at, sa.func.coalesce(k.taken_over_at, _NEVER) > view.c.created_at)
     working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at
@@ -136,6 +140,23 @@ def _untold_statement() -> sa.Select[Any]:
 _LOAD_APPROVALS = _approvals_statement()
 _LIST_VOTES = _votes_statement()
 _LIST_UNTOLD = _untold_statement()
+_OPENERS_OF_JOBS = sa.text("""
+WITH RECURSIVE up AS (
+    SELECT w.tenant, w.place, w.place AS conversation_id, 0 AS depth
+    FROM unnest(CAST(:tenants AS text[]), CAST(:places AS text[])) AS w (tenant, place)
+    UNION ALL
+    SELECT up.tenant, up.place, j.spec -> 'caller' ->> 'conversation_id', up.depth + 1
+    FROM up
+    JOIN read.conversations c ON c.tenant = up.tenant AND c.conversation_id = up.conversation_id
+    JOIN read.jobs j ON j.tenant = up.tenant AND j.job_id = c.job_id
+    WHERE j.spec -> 'caller' ->> 'conversation_id' IS NOT NULL AND up.depth < 100
+)
+SELECT up.tenant, up.place, concat_ws(
+    ' ', CASE WHEN c.opener_decides THEN c.created_by WHEN c.relayed_by <> '' THEN '-' END, nullif(c.relayed_by, '')
+)
+FROM up JOIN gateway.conversations c USING (tenant, conversation_id)
+WHERE c.opener_decides OR c.relayed_by <> ''
+""")
 _EXECUTION_STATES = sa.text(
     "SELECT call_id, state FROM read.executions WHERE tenant = :tenant AND call_id = ANY(CAST(:call_ids AS text[]))"
 )
@@ -149,8 +170,21 @@ async def load_approval(connection: Connection, tenant: str, approval_id: str) -
 async def load_approvals(connection: Connection, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Row]:
     """Return approvals by tenant and id, those that are there."""
     values = {"tenants": [tenant for tenant, _ in keys], "approval_ids": [approval_id for _, approval_id in keys]}
-    found = (await connection.execute(_LOAD_APPROVALS, values)).mappings()
-    return {(row["tenant"], row["approval_id"]): dict(row) for row in found}
+    found = await with_openers(connection, (await connection.execute(_LOAD_APPROVALS, values)).mappings())
+    return {(row["tenant"], row["approval_id"]): row for row in found}
+
+
+async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return approvals with who may have asked for what jobs hold: where a job was called, somebody opened that."""
+    found = [dict(row) for row in rows]
+    visitors = (row for row in found if not is_person(row["requester"]))
+    if asked := [row for row in visitors if is_of_job(row["tenant"], row["conversation_id"])]:
+        places = {"tenants": [row["tenant"] for row in asked], "places": [row["conversation_id"] for row in asked]}
+        openers = (await connection.execute(_OPENERS_OF_JOBS, places)).all()
+        by_place = {(tenant, place): opener for tenant, place, opener in openers}
+        for row in asked:
+            row["opened_by"] = by_place.get((row["tenant"], row["conversation_id"]), "")
+    return found
 
 
 async def load_call(connection: Connection, tenant: str, call_id: str) -> Row | None:

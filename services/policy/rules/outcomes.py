@@ -142,7 +142,7 @@ def entries_denied_by_now(call: ToolCall, denied: Sequence[tuple[CallFacts, Verd
         tool=call.tool,
         kind="refused",
         reason=told + " ".join(whys) + rest,
-        entries=[facts.call_id for facts, _ in denied],
+        entries=tuple(facts.call_id for facts, _ in denied),
     )
 
 

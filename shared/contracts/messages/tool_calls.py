@@ -172,8 +172,8 @@ class ToolCallRefused(Message):
     answer_kind: AnswerKind | None = Field(default=None, description="Where a person answered: what `answer` is.")
     answer: str = Field(default="", description="Their words; empty where nobody answered.")
     ends_turn: bool = Field(default=False, description="Whether `decided_by` ends the turn of the call with it.")
-    entries: list[Identifier] = Field(
-        default_factory=list, description="Of a commit: those of its entries that are refused; empty: all of them."
+    entries: tuple[Identifier, ...] = Field(
+        default=(), description="Of a commit: those of its entries that are refused; empty: all of them."
     )
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from placet.cli.administration import keys
 from placet.contracts.errors import Refused
+from placet.contracts.ids import job_conversation_id
 from placet.contracts.messages import KeyOffered
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.auth import COOKIE
@@ -289,6 +290,53 @@ async def test_four_eyes_count_the_maker_of_a_key_as_its_user(house: House) -> N
     await decide(house, house.key("decide", person="dora"), approval_id="after", requester="person:ben")
     await decide(house, house.key("decide", person="dora"), approval_id="other", requester="person:dora")
     assert ["person:ada", "", ""] == [claims.opened_by for claims in house.approvers.claims]
+
+
+async def test_four_eyes_count_the_maker_of_a_key_that_writes_for_a_visitor(house: House) -> None:
+    """Whoever made a program's key can open a conversation with it and write in it, and so may have asked."""
+    made, own = await make(house, "shop", "chat"), house.key("chat", person="shop")
+    places: list[str] = []
+    for opener, writer in ((made["key"], own), (own, made["key"]), (own, own)):
+        async with house.client(opener) as shop:
+            place = (await shop.post("/v1/conversations", json={"visitor": "v"})).json()["id"]
+        async with house.client(writer) as shop:
+            written = await shop.post(f"/v1/conversations/{place}/messages", json={"text": "Pay it"})
+        assert 202 == written.status_code
+        places.append(place)
+    for place in places:
+        ids = {"approval_id": f"of-{place}", "conversation_id": place}
+        await decide(house, house.key("decide", person="dora"), **ids, requester="visitor:v")
+    assert ["- person:ada", "- person:ada", ""] == [claims.opened_by for claims in house.approvers.claims]
+    shown = an_approval_row(
+        a_call(),
+        approval_rule={"approvers": ["operators"], "exclude": ["requester"]},
+        conversation_id=places[1],
+        requester="visitor:v",
+    )
+    insert(house.url, "approvals", **shown)
+    async with house.client(house.key("decide")) as ada, house.client(house.key("decide", person="dora")) as dora:
+        found = [(await each.get("/v1/approvals", params={"mine": True})).json()["items"] for each in (ada, dora)]
+    assert [[], [shown["approval_id"]]] == [[each["id"] for each in items] for items in found]
+
+
+async def test_four_eyes_reach_to_where_a_job_was_called(house: House) -> None:
+    """What a job asks for a visitor, whoever opened the visitor's conversation may have asked."""
+    async with house.client(house.key("chat", "decide", person="ben")) as ben:
+        outer = (await ben.post("/v1/conversations", json={"visitor": "v"})).json()["id"]
+    place, caller = job_conversation_id("acme", "attempt-conversation", "attempt-1"), {"conversation_id": outer}
+    insert(
+        house.url,
+        "conversations",
+        conversation_id=place,
+        tenant="acme",
+        agent="default",
+        language="en",
+        labels={},
+        job_id="job-1",
+    )
+    insert(house.url, "jobs", tenant="acme", job_id="job-1", author="visitor:v", spec={"caller": caller})
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="visitor:v")
+    assert ["person:ben"] == [claims.opened_by for claims in house.approvers.claims]
 
 
 async def test_a_key_for_oneself_is_ones_own(house: House) -> None:

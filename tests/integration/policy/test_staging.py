@@ -282,7 +282,7 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
     await replica.execute(another, changed=changed)
     (refused,) = await replica.send(approved)
     assert isinstance(refused, ToolCallRefused)
-    assert (ToolCallPermitted, [changed], True) == (
+    assert (ToolCallPermitted, (changed,), True) == (
         type(handed_on),
         refused.entries,
         "it has changed since" in refused.reason,

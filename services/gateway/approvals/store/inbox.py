@@ -29,7 +29,7 @@ from placet.gateway.approvals.store.words import (
     walked,
 )
 from placet.gateway.store.paging import Cursor
-from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped
+from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped, with_openers
 from placet.gateway.tables import ApiKeyRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
@@ -314,7 +314,8 @@ def _after(cursor: Cursor | None) -> dict[str, Any]:
 
 
 async def _rows(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> Sequence[Row]:
-    return [dict(row) for row in (await connection.execute(statement, values)).mappings()]
+    found = [dict(row) for row in (await connection.execute(statement, values)).mappings()]
+    return await with_openers(connection, found) if found and "opened_by" in found[0] else found
 
 
 async def _count(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> int:
