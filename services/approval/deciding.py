@@ -18,8 +18,8 @@ from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
 from placet.contracts.permit import Consent
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
-from placet.domain.approvers import is_person
-from placet.domain.deciders import Voter
+from placet.domain.approvers import is_person, read_approver
+from placet.domain.deciders import Voter, panels
 from placet.runtime.work import Cause, Work
 
 
@@ -130,8 +130,29 @@ def _consent(made: Made) -> Consent:
     voter, counting = Voter.of(made.sent.claims), (made.answer.after or made.approval)
     others = [each.voter for each in made.votes if each.verb == "approve"] if counting and counting.revision > 1 else []
     voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
-    by = [each.identity for each in voters if is_person(each.identity)]
-    return Consent(made.after, by, [each.key_id for each in voters if each.key_id])
+    people = [each for each in voters if is_person(each.identity)]
+    groups = {each.identity: _groups(counting, each) for each in people} if counting else {}
+    return Consent(
+        made.after,
+        [each.identity for each in people],
+        [each.key_id for each in voters if each.key_id],
+        {person: names for person, names in groups.items() if names},
+    )
+
+
+def _groups(approval: Approval, voter: Voter) -> list[str]:
+    """Return the groups by which alone somebody may decide; none where the rule names them or lets in all operators.
+
+    Nor where they have another's place: that was given to them in person.
+    """
+    named = {name for panel in panels(approval) for name in panel.approvers}
+    if voter.person in named or not named.isdisjoint(voter.roles) or voter.identity in _delegates(approval):
+        return []
+    return sorted(each.name for each in map(read_approver, named) if each.kind == "group")
+
+
+def _delegates(approval: Approval) -> set[str]:
+    return {each.to for each in approval.delegations}
 
 
 def _votes(made: Made, after: Approval) -> list[Vote]:

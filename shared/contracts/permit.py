@@ -6,8 +6,8 @@ public keys only. What it binds is the digest; everything else narrows it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
@@ -54,6 +54,11 @@ class Permit(Value):
     )
     by: list[str] = Field(default_factory=list, description="People whose yes is behind it: `person:<id>`.")
     keys: list[str] = Field(default_factory=list, description="Ids of the API keys that they said it with.")
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Of those among them who decide as members of a group alone: the groups, one of which has to have "
+        "them still when the call begins.",
+    )
     rule: str = Field(default="", description="Name of the rule that let the call through or held it.")
     rulebook: str = Field(default="", description="Digest of the rulebook that has that rule.")
 
@@ -74,6 +79,7 @@ class Consent:
     after: Sequence[str] = ()
     by: Sequence[str] = ()
     keys: Sequence[str] = ()
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rule: str = ""
     rulebook: str = ""
 
@@ -114,6 +120,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         after=list(consent.after),
         by=list(consent.by),
         keys=list(consent.keys),
+        groups={person: list(groups) for person, groups in consent.groups.items()},
         rule=consent.rule,
         rulebook=consent.rulebook,
         mode=mode,

@@ -9,23 +9,31 @@ import pytest
 from placet.contracts.messages import CallApproved, Message, ToolCallPermitted
 from placet.contracts.permit import verify_permit
 from placet.contracts.signing import Signer, Verifier
+from placet.domain.directory import Directory
 from tests.builders import an_approval_rule
 from tests.integration.approval.test_handlers import opened_by
-from tests.support.approval_builders import a_decision, some_claims
+from tests.support.approval_builders import Register, a_decision, some_claims
 from tests.support.approval_keys import add_keys, judge_by
 from tests.support.house import Replica
 
 PAIR = {"approvers": ["person:ada", "person:bob"], "approvals": 2}
 
 
-async def approved(replica: Replica, gateway: Signer, *people: str, **rule: Any) -> list[Message]:
+async def approved(
+    replica: Replica, gateway: Signer, *people: str, roles: dict[str, list[str]] | None = None, **rule: Any
+) -> list[Message]:
     """Have a call held and approved by people, each with a key of their own; return what the last yes sends."""
     await replica.execute('DELETE FROM "read".api_keys')
     await add_keys(replica, *(f"key-{name}" for name in people))
     card = await opened_by(replica, approval=an_approval_rule(**(PAIR | rule)))
     sent: list[Message] = []
     for name in people:
-        proof = {"person": f"person:{name}", "roles": [], "proof": "api_key", "key_id": f"key-{name}"}
+        proof = {
+            "person": f"person:{name}",
+            "roles": (roles or {}).get(name, []),
+            "proof": "api_key",
+            "key_id": f"key-{name}",
+        }
         sent = await replica.send(a_decision(gateway, some_claims(card, **proof)))
     return sent
 
@@ -62,3 +70,29 @@ async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: S
     (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
     permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
     assert ({"person:ada", "person:bob"}, {"key-ada", "key-bob"}) == (set(permit.by), set(permit.keys))
+
+
+@pytest.mark.parametrize(
+    ("approvers", "expected"),
+    [
+        (["group:finance", "group:leads"], {"person:ada": ["finance", "leads"], "person:bob": ["finance", "leads"]}),
+        (["group:finance", "person:bob"], {"person:ada": ["finance"]}),
+        (["group:finance", "operators"], {"person:ada": ["finance"]}),
+    ],
+    ids=["groups", "a person too", "operators too"],
+)
+async def test_a_permit_says_which_groups_let_somebody_decide(
+    replica: Replica,
+    gateway: Signer,
+    verifier: Verifier,
+    register: Register,
+    approvers: list[str],
+    expected: dict[str, list[str]],
+) -> None:
+    """Of those alone whom nothing else lets decide: an executor asks whether one of the groups has them still."""
+    register.directory = Directory(groups={"finance": frozenset({"ada", "bob"}), "leads": frozenset()})
+    roles = {"bob": ["operators"]}
+    sent = await approved(replica, gateway, "ada", "bob", roles=roles, approvers=approvers)
+    (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
+    permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
+    assert expected == {person: sorted(groups) for person, groups in permit.groups.items()}

@@ -251,6 +251,25 @@ async def test_a_key_that_was_revoked_since_voids_the_yes(house: House, revoked:
     assert (expected, expected) == (answer.kind, place.execution(call).state)
 
 
+async def test_somebody_who_left_the_group_since_voids_their_yes(place: Premises) -> None:
+    """Who decided as a member alone is in one of the groups still; where the rule let them decide anyway, it does."""
+    people = {"people": {"ada": {}, "bob": {}}, "groups": {"finance": ["ada"], "leads": []}}
+    place.rulebook.write_text(json.dumps(json.loads(place.rulebook.read_text()) | people))
+    asked = {"member": ("ada", True), "left": ("bob", True), "named": ("bob", False)}
+    async with open_house(place) as house:
+        kinds = {}
+        for case, (name, by_group) in asked.items():
+            person = f"person:{name}"
+            groups = {person: ["leads", "finance"]} if by_group else {}
+            await house.deliver(
+                place.permitted(place.call("add", a=2, b=3), issuer="approval", by=[person], groups=groups)
+            )
+            answer = await house.answer()
+            assert not isinstance(answer, CallResolved)
+            kinds[case] = answer.kind
+    assert {"member": "succeeded", "left": "refused", "named": "succeeded"} == kinds
+
+
 async def test_somebody_who_left_since_voids_their_yes(place: Premises) -> None:
     """Who is inactive in the directory by the time of the claim has allowed nothing; who is not listed may."""
     people = {"ada": {}, "bob": {"active": False}}
