@@ -27,6 +27,8 @@ from placet.runtime.sql import Connection
 
 #: Written by machines: none of their texts names anybody, but history, which is erased in its own way.
 _NOT_REPLACED = frozenset({"history", "inbox", "checkpoints", "sealing", "workspace_blobs"})
+#: Whom an erasure that is not done yet is about: whoever does it has to know.
+_ASKED = ("erasures", "who")
 _NO_TIME = timedelta(0)
 #: Shorter words are found in any text by chance.
 WORDS_MIN = 8
@@ -69,12 +71,14 @@ async def erase(database: Database, name: str) -> Erased:
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
         words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
-        for blank in ("blank_decisions", "blank_edits", "blank_approvals", "forget_comments"):
+        for blank in ("blank_decisions", "blank_edits", "blank_approvals", "blank_stops", "forget_comments"):
             await connection.run(getattr(QUERIES, blank), identity=identity)
+        await connection.run(QUERIES.forget_names, identity=identity, pattern=_pattern(identity))
         await connection.run(QUERIES.blank_permits, calls=calls)
         if not visitor:
             await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
             await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
+            await connection.run(QUERIES.forget_operator, identity=identity, name=name, pseudonym=pseudonym)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     async with database.transaction() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
@@ -144,7 +148,7 @@ def _spellings(identity: str, pseudonym: str, words: Sequence[str]) -> list[tupl
 async def _replace(connection: Connection, spellings: Sequence[tuple[str, str]]) -> None:
     """Replace texts in every column of every table, also within JSON and lists."""
     for table in metadata.sorted_tables:
-        columns = [each.name for each in table.columns if _is_text(each)]
+        columns = [each.name for each in table.columns if _is_text(each) and (table.name, each.name) != _ASKED]
         if table.name in _NOT_REPLACED or not columns:
             continue
         for at in range(0, len(spellings), SPELLINGS):

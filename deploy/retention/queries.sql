@@ -101,6 +101,7 @@ SELECT DISTINCT said FROM (
 
 -- name: blank_decisions
 -- What they wrote, and what was signed with their name.
+WITH given AS (UPDATE approval.decisions SET signed = '' WHERE details ->> 'to' = :identity AND person <> :identity)
 UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
 
 -- name: blank_edits
@@ -118,8 +119,27 @@ WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (
 ), sessions AS (DELETE FROM gateway.sessions WHERE person = :identity), views AS (
     DELETE FROM gateway.saved_views WHERE person = :identity
 )
-UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, card = '{}'
-WHERE person IN (:identity, :name) AND NOT pending
+-- A card that waits for them goes nowhere any more; that one was never shown, others hear of.
+UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, card = '{}', lease_until = NULL,
+    fence = fence + 1,
+    state = CASE WHEN NOT pending THEN state WHEN sent_version = 0 THEN 'given_up' ELSE 'spared' END
+WHERE person IN (:identity, :name)
+
+-- name: forget_names
+-- What others were shown calls them by name. A card that is still to change loses the name alone.
+UPDATE notifier.deliveries SET card = CASE WHEN pending THEN card #- ARRAY['names', :identity] ELSE '{}' END
+WHERE CAST(card AS text) ~ :pattern
+
+-- name: forget_operator
+-- What visitors are told of an operator has the bare id.
+UPDATE agent.log SET data = jsonb_set(data, '{text}', to_jsonb(replace(data ->> 'text', :name, :pseudonym)))
+WHERE data ->> 'operator' = :identity AND data ? 'text'
+
+-- name: blank_stops
+-- What they said of a stop, and what was signed with their name; the stop itself stays in force.
+UPDATE gateway.stops SET reason = '[erased]', signature = '',
+    resume_reason = '', resume_signature = CASE WHEN resumed_at IS NOT NULL THEN '' END
+WHERE :identity IN (stopped_by, resumed_by)
 
 -- name: revoke_keys
 UPDATE gateway.api_keys

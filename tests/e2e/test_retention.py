@@ -141,6 +141,59 @@ async def test_what_is_old_goes_by_itself(house: Embedded) -> None:
     await until(gone, "the old letter is deleted")
 
 
+async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> None:
+    """Cards, what visitors read of an operator, stops and what waits for them: no name, no address, no signed id."""
+    with psycopg.connect(house.database_url) as connection:
+        card = json.dumps({"names": {"person:ada.byron": "Ada Augusta"}, "outcome": "Ada Augusta denied it."})
+        connection.execute(SHOWN, ("approval-1", "call-1", card))
+        connection.execute(
+            "INSERT INTO notifier.deliveries SELECT (d).* FROM (SELECT jsonb_populate_record(d, %s) AS d"
+            " FROM notifier.deliveries AS d) AS each",
+            [
+                json.dumps(
+                    {"delivery_id": "theirs", "recipient": "ada@example.org", "person": "person:ada.byron"}
+                    | {"channel": "email", "state": "due", "pending": True, "sent_version": 0, "card": {}}
+                )
+            ],
+        )
+        connection.execute(
+            "INSERT INTO agent.log (conversation_id, seq, tenant, type, data)"
+            " VALUES ('talk', 1, 'default', 'holder', %s)",
+            [json.dumps({"operator": "person:ada.byron", "text": "You are talking to ada.byron, a person."})],
+        )
+        connection.execute(
+            "INSERT INTO gateway.stops (stop_id, tenant, tool, reason, by_another, by_house, stopped_at, stopped_by,"
+            " signature) VALUES ('s', 'default', 'gone', 'Ada said', false, false, now(), 'person:ada.byron', 'signed-by-her')"
+        )
+    run(house, "person", "erase", "ada.byron", "--yes")
+    assert [] == naming(house, "ada.byron", "Ada Augusta", "Ada said", "ada@example.org", "signed-by-her")
+    with psycopg.connect(house.database_url) as connection:
+        waits = connection.execute("SELECT state FROM notifier.deliveries WHERE delivery_id = 'theirs'").fetchone()
+    (stop,) = (await house.caller().get("/v1/stops"))["items"]
+    assert (("given_up",), "active", None) == (waits, stop["state"], stop["genuine"])
+
+
+async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: Embedded) -> None:
+    """Until then the request stays as it was asked, and is not said to be done."""
+    admin = house.caller()
+    visitor = await a_visitor(admin, visitor="qwertz")
+    await visitor.say(PAY)
+    card = await visitor.see_card()
+    await admin.post("/v1/erasures", {"who": "visitor:qwertz"})
+    run(house, "purge")
+    (waits,) = (await admin.get("/v1/erasures"))["items"]
+    assert ("visitor:qwertz", None) == (waits["who"], waits["done_at"])
+    assert (await admin.decide(card, "deny")).status_code == 200
+    assert (await admin.request("POST", f"{visitor.path}/end")).status_code == 204
+
+    async def over() -> bool:
+        run(house, "purge")
+        return bool((await admin.get("/v1/erasures"))["items"][0]["done_at"])
+
+    await until(over, "their conversation is deleted")
+    assert [] == naming(house, "qwertz")
+
+
 async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedded) -> None:
     """Their name, words and signatures are gone from every table; the chain and receipts, old and new ones, verify."""
     admin, keys = house.caller(), load_keys((house.data / "keys" / "public.json").read_text())

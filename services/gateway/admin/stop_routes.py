@@ -78,7 +78,10 @@ class EmergencyStopOut(BaseModel):
     resumed_at: datetime | None = None
     resumed_by: str | None = None
     resume_reason: str = ""
-    genuine: bool = Field(description="Whether the gateway's signatures fit all of it; false: somebody changed it.")
+    genuine: bool | None = Field(
+        description="Whether the gateway's signatures fit all of it; false: somebody changed it; null: they went with "
+        "a person who was erased."
+    )
 
 
 class EmergencyStopPage(BaseModel):

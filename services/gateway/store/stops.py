@@ -104,8 +104,13 @@ async def list_stops(
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-def genuine(verifier: Verifier, row: Row) -> bool:
-    """Tell whether the gateway itself wrote all that a stop's row says, its end included."""
+def genuine(verifier: Verifier, row: Row) -> bool | None:
+    """Tell whether the gateway itself wrote all that a stop's row says, its end included.
+
+    None where that went with a person who was erased.
+    """
+    if not row["signature"]:
+        return None
     try:
         said = verifier.verify(Purpose.STOP, row["signature"])
         whole = _said(said) == _claims(row, _SAID, "stopped_at")
