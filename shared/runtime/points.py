@@ -24,6 +24,7 @@ POINTS: Mapping[str, str] = {
     "executor.acted": "the tool has ended, and nobody knows",
     "notifier.sending": "a card is claimed, and its channel was not called",
     "notifier.sent": "the channel has shown the card, and it is not recorded",
+    "audit.sealing": "blocks of the audit chain are written, and not committed",
 }
 
 

@@ -1,6 +1,6 @@
 """Kill -9 at each named point of each service that has it: the call is answered once, and its tool begins at most once.
 
-Each takes ten seconds and more, so that a usual run has six of them. `make test-kills` tries them all, and with
+Each takes ten seconds and more, so that a usual run has eight of them. `make test-kills` tries them all, and with
 HITS=3 also at the second and third time that a point is reached, as every night should.
 """
 
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aio_pika
 import httpx
 import pytest
 import yaml
 
 from hanoi import model as hanoi
+from placet.contracts.ids import new_id
 from placet.runtime.database import SERVICES
 from placet.runtime.points import POINTS
 from tests.conftest import migrate
@@ -35,16 +39,19 @@ pytestmark = pytest.mark.timeout(300)
 _ANY = ("consumer.received", "work.committed", "consumer.handled", "outbox.publishing", "outbox.confirmed")
 #: The points of each service that a held call, or a job, goes through, and which of them are its own.
 AT: Mapping[str, tuple[str, ...]] = {
-    "gateway": ("work.committed", "outbox.publishing", "outbox.confirmed", "relay.read"),
+    "gateway": ("work.committed", "outbox.publishing", "outbox.confirmed", "relay.read", "audit.sealing"),
     "agent": (*_ANY, "relay.read", "agent.asking", "agent.answered"),
     "policy": (*_ANY, "relay.read"),
     "approval": (*_ANY, "relay.read"),
     "notifier": ("consumer.received", "work.written", "consumer.handled", "notifier.sending", "notifier.sent"),
     "executor": (*_ANY, "relay.read", "executor.claimed", "executor.acted"),
     "jobs": (*_ANY, "work.written", "relay.read"),
+    "dead_letters": ("work.written", "work.committed"),
 }
 #: What ends a process before, so that the point is reached: the relay reads what a crash has left behind.
 BEFORE = {"relay.read": ("work.committed",)}
+#: Reached by the clock, whatever becomes of the call meanwhile.
+LATER = {"audit.sealing"}
 HITS = int(os.environ.get("KILL_HITS", "0"))
 EVERY = [(service, point, hit) for service, points in AT.items() for point in points for hit in range(1, HITS + 1)]
 CASES = EVERY or [
@@ -54,9 +61,12 @@ CASES = EVERY or [
     ("notifier", "notifier.sent", 1),
     ("policy", "relay.read", 1),
     ("jobs", "work.written", 1),
+    ("dead_letters", "work.committed", 1),
+    ("gateway", "audit.sealing", 1),
 ]
 OF_A_JOB = [case for case in CASES if case[0] == "jobs"]
-OF_A_CALL = [case for case in CASES if case[0] != "jobs"]
+OF_A_LETTER = [case for case in CASES if case[0] == "dead_letters"]
+OF_A_CALL = [case for case in CASES if case not in {*OF_A_JOB, *OF_A_LETTER}]
 #: Points of an executor at which the call is claimed: it may have begun, and nobody knows what became of it.
 IN_THE_ACT = {point for point in AT["executor"] if point not in {"consumer.received", "outbox.confirmed"}}
 #: Who is told by mail of the held call.
@@ -100,7 +110,7 @@ def system(
             "PLACET_EMAIL_SECURITY": "none",
             "PLACET_EMAIL_FROM": "placet@example.org",
         }
-        with running(made, dict.fromkeys((*(AT.keys() - {"jobs"}), "dead_letters"), 1)):
+        with running(made, dict.fromkeys(AT.keys() - {"jobs"}, 1)):
             yield made
 
 
@@ -159,7 +169,7 @@ async def killed(system: System, doing: asyncio.Future[Any], service: str, point
 
     async def died() -> bool:
         # People may decide what a dead service has told nobody of; its relay tells of it all the same, later.
-        return is_dead() or (doing.done() and point not in BEFORE)
+        return is_dead() or (doing.done() and point not in {*BEFORE, *LATER})
 
     for _ in (*BEFORE.get(point, ()), point):
         await until(died, f"{service} dies at {point}")
@@ -245,6 +255,35 @@ async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
     assert 1 == system.count(results.format(call["id"]))
     if service == "notifier":
         assert len(relay.of(GRACE)) - before in ({1, 2} if point == "notifier.sent" else {1})
+    if point == "audit.sealing":
+        command = [sys.executable, "-m", "placet.cli", "audit", "verify", "--database", system.database_url]
+        command += ["--keys", str(system.folder / "keys")]
+        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        assert (0, "nothing was changed") == (told.returncode, told.stdout.splitlines()[-1]), told.stdout
+
+
+@pytest.mark.parametrize(("service", "point", "hit"), OF_A_LETTER)
+async def test_a_kill_while_a_dead_letter_is_kept_keeps_it_once(
+    system: System, tmp_path: Path, service: str, point: str, hit: int
+) -> None:
+    """The process dies over bytes that nobody can read, and comes back: there is one letter of them."""
+    mark, body = tmp_path / "mark", f"no event {new_id()}".encode()
+    arm(system, service, point, hit, mark)
+    await system.start_again(f"{service}-1")
+    await asyncio.to_thread(Path(f"{mark}.armed").touch)
+    async with await aio_pika.connect(system.rabbitmq_url) as connection:
+        channel = await connection.channel()
+        for _ in range(hit):
+            await channel.default_exchange.publish(aio_pika.Message(body), "policy.edits")
+    kept = f"SELECT count(*) FROM dead_letters.dead_letters WHERE body LIKE '%{body.decode()}%'"  # noqa: S608
+
+    async def is_kept() -> bool:
+        return system.count(kept) >= hit
+
+    doing = asyncio.create_task(until(is_kept, "the letter is kept"))
+    await killed(system, doing, service, point, mark)
+    await doing
+    assert hit == system.count(kept)
 
 
 @pytest.mark.parametrize(("service", "point", "hit"), OF_A_JOB)

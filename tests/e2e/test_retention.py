@@ -163,7 +163,8 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
         )
         connection.execute(
             "INSERT INTO gateway.stops (stop_id, tenant, tool, reason, by_another, by_house, stopped_at, stopped_by,"
-            " signature) VALUES ('s', 'default', 'gone', 'Ada said', false, false, now(), 'person:ada.byron', 'signed-by-her')"
+            " signature) VALUES ('s', 'default', 'gone', 'Ada said', false, false, now(), 'person:ada.byron',"
+            " 'signed-by-her')"
         )
     run(house, "person", "erase", "ada.byron", "--yes")
     assert [] == naming(house, "ada.byron", "Ada Augusta", "Ada said", "ada@example.org", "signed-by-her")

@@ -15,6 +15,7 @@ from prometheus_client import Gauge
 from placet.contracts.chain import Checkpoint, peek_checkpoint, seal
 from placet.contracts.signing import Signer
 from placet.gateway.audit import store
+from placet.runtime import points
 from placet.runtime.database import Database
 from placet.runtime.sql import Connection
 
@@ -61,6 +62,7 @@ class Sealer:
             blocks = [await self._add(connection, tenant, leaves[tenant], upto) for tenant in sorted(leaves)]
             if blocks:
                 await store.keep_upto(connection, upto)
+                points.reached("audit.sealing")
         for block in blocks:
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
