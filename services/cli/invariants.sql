@@ -256,9 +256,46 @@ WHERE w.veto_on = 'tool' OR encode(sha256(convert_to(c.arguments, 'UTF8')), 'hex
 SELECT d.tenant, d.decision_id AS subject, 'by ' || d.person || ', known by ' || d.proof AS found
 FROM approval.decisions AS d
 WHERE d.outcome = 'accepted' AND (
-    d.person = '' OR d.proof = '' OR d.signed = '' AND d.person NOT LIKE '%:erased-%' OR (d.proof = 'api_key' AND NOT EXISTS (
+    d.person = '' OR d.proof = ''
+    OR d.signed = '' AND d.person NOT LIKE '%:erased-%' AND coalesce(d.details ->> 'to', '') NOT LIKE '%:erased-%'
+    OR (d.proof = 'api_key' AND NOT EXISTS (
         SELECT FROM gateway.api_keys AS k WHERE k.key_id = d.key_id AND k.tenant = d.tenant))
 )
+
+-- name: votes_are_of_their_card
+-- 16: A yes that counted is for the arguments that were approved, as its maker saw them.
+SELECT d.tenant, d.decision_id AS subject, 'a yes of ' || d.person || ' to other arguments' AS found
+FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
+WHERE a.state = 'approved' AND d.counted_revision IS NOT NULL AND d.verb = 'approve'
+    AND d.arguments_revision = a.arguments_revision AND d.digest <> a.digest
+
+-- name: votes_came_in_time
+-- 27: A vote that counted was given before the end of its approval.
+SELECT d.tenant, d.decision_id AS subject, d.verb || ' at ' || d.decided_at || ', over at ' || a.expires_at AS found
+FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
+WHERE d.counted_revision IS NOT NULL AND d.decided_at >= a.expires_at
+
+-- name: signatures_are_there
+-- 15: What counted, and what ran, bears a signature, unless it went with somebody who was erased.
+SELECT tenant, decision_id AS subject, 'a decision that nobody signed' AS found
+FROM approval.decisions
+WHERE outcome = 'accepted' AND signed <> '' AND signed !~ '^[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+$'
+UNION ALL
+SELECT tenant, call_id, 'ran by a permit that nobody signed' FROM executor.executions
+WHERE begun_at IS NOT NULL AND permit <> '' AND permit !~ '^[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+$'
+
+-- name: ran_where_it_was_let
+-- 15: A call ran in the pool that people let it run in.
+SELECT e.tenant, e.call_id AS subject, 'ran in ' || e.pool || ', approved for ' || a.pool AS found
+FROM executor.executions AS e JOIN approval.approvals AS a USING (tenant, call_id)
+WHERE e.begun_at IS NOT NULL AND e.permit_issuer = 'approval' AND e.pool <> a.pool
+
+-- name: successes_ran
+-- 15: What succeeded, ran; of the calls that policy judged all but jobs, which have no execution, were executed.
+SELECT c.tenant, c.call_id AS subject, 'succeeded, and no executor has it' AS found
+FROM agent.tool_calls AS c JOIN policy.verdicts AS v USING (tenant, call_id)
+WHERE c.result_kind = 'succeeded' AND c.tool <> 'accomplish'
+    AND NOT EXISTS (SELECT FROM executor.executions AS e WHERE e.call_id = c.call_id)
 
 -- name: moves_are_of_the_machine
 -- 20, 25: Every change of a state is a row of its machine's table.
@@ -426,5 +463,7 @@ FROM (
     UNION ALL SELECT tenant, machine, subject_id, at FROM executor.history
     UNION ALL SELECT tenant, machine, subject_id, at FROM gateway.history
     UNION ALL SELECT tenant, machine, subject_id, at FROM policy.history
+    UNION ALL SELECT tenant, 'approval', approval_id, created_at FROM approval.approvals
+    UNION ALL SELECT tenant, 'execution', call_id, begun_at FROM executor.executions
 ) AS moved
 WHERE at > clock_timestamp()

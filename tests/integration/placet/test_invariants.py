@@ -62,6 +62,18 @@ def _moved(service: str, machine: str, before: str | None, after: str, event: st
 _BEGUN = _execution(begun_at=_LONG_AGO, permit_issuer="policy")
 _ANSWER = row("agent.log", conversation_id="c", type="tool_call", data='{"call_id": "x", "kind": "succeeded"}')
 _ALLOWED = row("policy.verdicts", call_id="x", effect="allow", digest="d1")
+_VOTE = row(
+    "approval.decisions",
+    decision_id="d",
+    approval_id="a",
+    person="person:ada",
+    verb="approve",
+    outcome="accepted",
+    digest="d2",
+    arguments_revision=1,
+    counted_revision=1,
+    decided_at=_LATER,
+)
 #: For each query the rows that break it.
 PLANTED: Mapping[str, Sequence[Row]] = {
     "calls_wait_for_a_reason": [_call(proposed_at=_LONG_AGO)],
@@ -139,6 +151,14 @@ PLANTED: Mapping[str, Sequence[Row]] = {
     "decisions_say_how": [
         row("approval.decisions", decision_id="d", outcome="accepted", person="person:ada", proof="link", signed="")
     ],
+    "votes_are_of_their_card": [_approval(digest="d1"), _VOTE],
+    "votes_came_in_time": [_approval(digest="d2", state="denied"), _VOTE],
+    "signatures_are_there": [Row(_BEGUN.table, {**_BEGUN.said, "permit": "garbage"})],
+    "ran_where_it_was_let": [
+        _approval(pool="default"),
+        _execution(begun_at=_LONG_AGO, permit_issuer="approval", pool="payments"),
+    ],
+    "successes_ran": [_call(state="answered", result_kind="succeeded", tool="pay"), _ALLOWED],
     "moves_are_of_the_machine": [_moved("approval", "approval", "denied", "approved")],
     "history_leads_to_the_state": [
         _approval(approval_id="x", state="denied"),
