@@ -26,6 +26,7 @@ _QUERIES = "services/executor/store/queries.sql"
 _DECISIONS = "services/approval/rules/decisions.py"
 _APPROVAL = ("tests/unit/approval",)
 _POLICY = ("tests/unit/policy",)
+_CHAIN = ("tests/unit/shared/test_chain.py",)
 _PERMIT = ("tests/unit/shared/test_permit.py", *_PERMITS)
 
 MUTANTS = (
@@ -302,5 +303,45 @@ MUTANTS = (
         'any(name in {".", ".."} for name in names)',
         'any(name == "." for name in names)',
         ("tests/unit/tools/test_files.py",),
+    ),
+    Mutant(
+        "chain-not-linked",
+        "a block of another branch passes for the next one",
+        "shared/contracts/chain.py",
+        "elif (block.previous, dict(block.after)) != (digest, dict(after)):",
+        "elif (block.previous, digest) == (None, None):",
+        _CHAIN,
+    ),
+    Mutant(
+        "said-not-checked",
+        "what stands beside a sealed line is believed",
+        "shared/contracts/chain.py",
+        "!= block.root or not all(row.fits for row in rows):",
+        "!= block.root:",
+        _CHAIN,
+    ),
+    Mutant(
+        "erasure-believed",
+        "a row that says that it was erased is believed",
+        "shared/contracts/chain.py",
+        "if unnamed := self._gone - self._named:",
+        "if unnamed := self._gone & self._named:",
+        ("tests/integration/gateway/test_audit_chain.py",),
+    ),
+    Mutant(
+        "left-the-group",
+        "a yes of somebody who was taken out of the group since still counts at the claim",
+        "services/executor/handlers.py",
+        "not any(directory.is_member(name_of(person), group) for group in groups)",
+        "not any(name_of(person) and directory and group for group in groups)",
+        _PERMITS,
+    ),
+    Mutant(
+        "relayed-by-nobody",
+        "an administrator asks as a visitor with a key that they made, and approves it themselves",
+        "services/gateway/conversations/service.py",
+        "if maker and maker not in conversation.relayed_by.split():",
+        "if maker and maker == conversation.relayed_by:",
+        ("tests/integration/gateway/test_keys_for_others.py",),
     ),
 )
