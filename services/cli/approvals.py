@@ -311,6 +311,8 @@ def show_call(approval: dict[str, Any]) -> None:
 
 def _show_stopped(approval: dict[str, Any]) -> None:
     """Say that nobody may approve it, and why, where an administrator has stopped such calls."""
+    if approval["state"] == "pending" and approval.get("restored_at"):
+        out.print("\n! restored from a backup after this was asked: see first whether it has run", style="bold")
     if approval["state"] != "pending" or approval["stopped"] is None:
         return
     out.print("\n! an administrator has stopped such calls: none is approved until that is lifted", style="bold")

@@ -158,6 +158,7 @@ async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
     await until(letters_came, "what the broker kept is held for a person")
     assert [1, 1, 0, 0] == [drill.begun(each) for each in (waiting, permitted, decided, later)]
     assert ("ran", 202) == await resolved(drill, call_of(system, permitted)["call"])
+    assert (await drill.operator.get(f"/v1/approvals/{asked['approval_id']}"))["restored_at"]
     assert 200 == (await drill.operator.decide(asked, "approve")).status_code
     await drill.runs(waiting, 2)
     assert [1, 0, 0] == [drill.begun(each) for each in (permitted, decided, later)]

@@ -58,6 +58,7 @@ from placet.gateway.tables import (
     CommentRow,
     ConversationRow,
     LinkUseRow,
+    RestoreRow,
     SavedViewRow,
     SealingRow,
     SessionRow,
@@ -165,7 +166,17 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    rows = (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, StopRow, CheckpointRow, SealingRow)
+    rows = (
+        ApiKeyRow,
+        SessionRow,
+        ConversationRow,
+        LinkUseRow,
+        SlackSeenRow,
+        StopRow,
+        RestoreRow,
+        CheckpointRow,
+        SealingRow,
+    )
     tables = [table_of(row) for row in (*rows, CommentRow, SavedViewRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))

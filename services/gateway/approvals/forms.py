@@ -71,6 +71,10 @@ class ApprovalOut(BaseModel):
         description="True: it waits, and nobody was told: every card of it was given up, is kept back, or waits for "
         "another try. Said where approvals are listed and where one is shown with its story.",
     )
+    restored_at: datetime | None = Field(
+        default=None,
+        description="When Placet was restored from a backup since it was asked for: see first whether it ran.",
+    )
     stopped: str | None = Field(
         default=None,
         description="Why an administrator has stopped such calls; until that is lifted nobody approves it.",
@@ -259,6 +263,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
             if directory is not None and waits
             else None,
             "untold": row["approval_id"] in untold,
+            "restored_at": row.get("restored_at"),
             "stopped": row.get("stopped"),
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.contracts.ids import is_of_job
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
-from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
+from placet.gateway.tables import ApiKeyRow, ConversationRow, RestoreRow, StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
@@ -114,12 +114,24 @@ def stopped(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None)
     return found.scalar_subquery().label("stopped")
 
 
+def restored(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    """Return when the house was restored since an approval was opened: its call may have run; null where never."""
+    at = table_of(RestoreRow).c.restored_at
+    found = sa.select(sa.func.max(at)).where(at > view.c.created_at).correlate(view)
+    return found.scalar_subquery().label("restored_at")
+
+
+def known(view: sa.FromClause) -> tuple[sa.ColumnElement[Any], ...]:
+    """Return what is known of an approval beside its own row."""
+    return opened_by(view), stopped(view), restored(view)
+
+
 def _approvals_statement() -> sa.Select[Any]:
     arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "approval_ids")]
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
     c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).join_from(wanted, APPROVALS, here)
+    return sa.select(APPROVALS, *known(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:

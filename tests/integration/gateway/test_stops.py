@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.builders import a_call
 from tests.integration.gateway.test_inbox_page import Form, signed_in
-from tests.support.gateway import House, open_house
+from tests.support.gateway import House, an_approval_row, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish
 from tests.support.staged_scene import a_change, a_file, a_staged_call, propose, stage
 
@@ -112,6 +114,22 @@ async def test_a_weak_stop_keeps_no_stronger_one_out(house: House) -> None:
         "SELECT by_house, by_another FROM gateway.stops WHERE resumed_at IS NULL AND tool IS NULL ORDER BY 1, 2"
     )
     assert [(False, True), (True, False), (True, True)] == standing
+
+
+async def test_a_card_from_before_a_restore_says_so(house: House) -> None:
+    """Its call may have run after the backup; what was asked for since says nothing."""
+    now = datetime.now(UTC)
+    for name, minutes in (("before", 2), ("since", -2)):
+        moment = now - timedelta(minutes=minutes)
+        insert(house.url, "approvals", **an_approval_row(a_call(), approval_id=name, created_at=moment))
+    house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%s, %s)", now, now - timedelta(hours=1))
+    async with house.client(house.key("decide")) as ada:
+        listed = (await ada.get("/v1/approvals")).json()["items"]
+        pages = [
+            (await ada.get(f"/inbox/{name}", headers={"accept": "text/html"})).text for name in ("before", "since")
+        ]
+    assert {"before": True, "since": False} == {each["id"]: bool(each["restored_at"]) for each in listed}
+    assert [True, False] == ["restored from a backup" in page for page in pages]
 
 
 async def test_the_same_is_stopped_once_and_lifted_once(house: House) -> None:

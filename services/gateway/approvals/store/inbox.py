@@ -29,7 +29,7 @@ from placet.gateway.approvals.store.words import (
     walked,
 )
 from placet.gateway.store.paging import Cursor
-from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped, with_openers
+from placet.gateway.store.read import APPROVALS, Row, known, with_openers
 from placet.gateway.tables import ApiKeyRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
@@ -179,7 +179,7 @@ async def list_candidates(
 @lru_cache(maxsize=512)
 def fitting(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement for a page of what fits the filters of these names."""
-    whole = (APPROVALS, opened_by(APPROVALS), stopped(APPROVALS))
+    whole = (APPROVALS, *known(APPROVALS))
     shown = sa.select(*(APPROVALS.c[name] for name in _NARROW)) if NARROW in names else sa.select(*whole)
     if _walks(names):
         view = APPROVALS.alias("worded")
@@ -254,7 +254,7 @@ def _of_keys(chosen: sa.FromClause) -> sa.FromClause:
 
 
 def _candidates_of(chosen: sa.FromClause, names: frozenset[str]) -> sa.Select[Any]:
-    shown = sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).select_from(_of_keys(chosen))
+    shown = sa.select(APPROVALS, *known(APPROVALS)).select_from(_of_keys(chosen))
     return page(shown, chosen, direction(names))
 
 
