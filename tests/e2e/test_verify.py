@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -36,6 +37,26 @@ def test_everything_is_tried_and_holds(house: Embedded) -> None:
     assert (0, 0, []) == (code, report["broken"], [row for row in report["rows"] if row["outcome"] != "held"])
     kinds = {row["kind"] for row in report["rows"]}
     assert {"arguments", "double", "expire", "forge", "race", "reach", "replay", "rows", "rules", "tenant"} == kinds
+
+
+def test_a_kill_of_ones_own_is_survived(house: Embedded) -> None:
+    """Everything ends in the middle of an answer and comes back: one message, one turn, and a call that waits once."""
+    assert house.running is not None
+    command = f"kill -9 {house.running.pid}"
+    with ThreadPoolExecutor(1) as threads:
+        told = threads.submit(_verify, house, *SAY, "--kill", command, "--kill", "exit 3")
+        house.running.wait(timeout=60)
+        assert house.running.stdout is not None
+        house.running.stdout.close()
+        house.start()
+        code, report = told.result()
+    killed = [(row["outcome"], row["attack"], row["found"]) for row in report["rows"] if row["kind"] == "kill"]
+    assert [
+        ("held", command, "1 message, 1 turn, at rest"),
+        ("held", f"what waits after: {command}", "denied twice: 200, 409"),
+        ("not tried", "exit 3", "it ended with 3: "),
+    ] == killed
+    assert (0, 0) == (code, report["broken"])
 
 
 def test_it_leaves_nothing_that_waits_or_works(house: Embedded) -> None:

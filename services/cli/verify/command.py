@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ import typer
 
 from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line, url_beside
 from placet.cli.output import Json, fail, out, progress, show_json, show_table
-from placet.cli.verify import calls, doors
+from placet.cli.verify import calls, doors, kills
 from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened
 
 _SAY = "This is placet verify. Please answer with OK, and use no tool."
@@ -23,7 +23,7 @@ _COLUMNS = ["kind", "attack", "outcome", "found"]
 _NAMED_MAX = 3
 
 
-def verify(
+def verify(  # noqa: PLR0913 - each is an option
     say: Annotated[
         str, typer.Option(help="What is written in the conversation: let it make the agent ask for a call that waits.")
     ] = _SAY,
@@ -33,13 +33,20 @@ def verify(
         str, typer.Option(metavar="URL", help="Asks the invariants of the database too, and uses a throw-away tenant.")
     ] = "",
     data: Annotated[Path | None, typer.Option(help="The same, of a running `placet up` in this folder.")] = None,
+    kill: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Run by a shell while a message is answered: let it end a service and start it again. May come again.",
+        ),
+    ] = None,
     settled_after: Annotated[
         float, typer.Option(min=0, help="Seconds that services have for what follows of what another did.")
     ] = 120,
     *,
     json: Json = False,
 ) -> None:
-    """Attack your own running installation and say row by row what held. Approves nothing, kills nothing.
+    """Attack your own running installation and say row by row what held. Approves nothing; kills what --kill kills.
 
     Exit code 1 if something did not hold.
     """
@@ -49,7 +56,7 @@ def verify(
             progress("attacking", quiet=json),
             httpx.Client(base_url=address(), timeout=TIMEOUT_SECONDS + wait) as http,
         ):
-            rows = list(_attack(http, say, agent, wait, database))
+            rows = list(_attack(http, say, agent, wait, database, kill or []))
     except httpx.HTTPError as error:
         fail(f"no answer from {address()} (PLACET_URL says where Placet is): {error}")
     if database:
@@ -67,7 +74,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _attack(http: httpx.Client, say: str, agent: str, wait: float, database: str) -> Iterator[Row]:
+def _attack(http: httpx.Client, say: str, agent: str, wait: float, database: str, kill: Sequence[str]) -> Iterator[Row]:
     own, foreign = api_key(), _key_of_a_tenant(database)
     yield from _prepared(foreign, database)
     scene = _scene(http, own, foreign, agent)
@@ -80,6 +87,7 @@ def _attack(http: httpx.Client, say: str, agent: str, wait: float, database: str
         yield from doors.replaying(scene, say, wait)
         yield from calls.deciding(scene, wait)
         yield from doors.expiring(scene)
+        yield from kills.killing(scene, kill, agent, say, wait)
         yield from calls.ending(scene, wait)
     finally:
         scene.ask("POST", f"{scene.path}/end")
