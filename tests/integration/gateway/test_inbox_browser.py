@@ -250,7 +250,7 @@ async def test_a_card_that_somebody_else_decides_changes_where_it_stands(house: 
 
 
 async def test_several_are_chosen_and_decided_together(house: House, page: Page) -> None:
-    """One click chooses what says the same; each outcome is listed."""
+    """One click chooses what says the same; each outcome is listed with its values, and a reload sends nothing again."""
     furnish(house)
     await visit(house, page, "/inbox")
     await page.get_by_role("button", name="Select these 2").click()
@@ -258,6 +258,9 @@ async def test_several_are_chosen_and_decided_together(house: House, page: Page)
     await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("2 of 2 decided")
     await expect(page.locator(".outcomes .badge")).to_have_text(["approved", "approved"])
+    await expect(page.locator(".outcomes .values").first).to_have_text("amount: 299 · currency: TRY · customer: Lin")
+    await page.reload()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Inbox")
 
 
 async def test_what_is_decided_together_is_what_was_pressed(
