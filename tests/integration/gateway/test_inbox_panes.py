@@ -125,6 +125,17 @@ async def test_a_reload_keeps_the_card_that_was_looked_at(house: House, page: Pa
     await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[4]['approval_id']}")
 
 
+async def test_the_last_card_of_a_page_leads_to_the_next_page(house: House, page: Page) -> None:
+    """Who goes down the list need not leave the keyboard at its end."""
+    rows = hold_many(house, 52)
+    await visit(house, page, "/inbox")
+    for _ in range(49):
+        await page.keyboard.press("j")
+    await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[2]['approval_id']}")
+    await page.keyboard.press("j")
+    await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[1]['approval_id']}")
+
+
 async def test_filters_show_what_there_is_and_how_often(house: House, page: Page) -> None:
     """One click narrows the list, a second one takes the filter away."""
     furnish(house)

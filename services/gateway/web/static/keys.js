@@ -22,6 +22,10 @@ export function keyboard(root) {
     const all = items();
     if (!all.length) return;
     const at = all.indexOf(current());
+    if (step > 0 && at === all.length - 1) {
+      root.querySelector(".pages a[rel=next]")?.click();
+      return;
+    }
     const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + step, 0), all.length - 1)];
     choose(next);
     next.focus({ preventScroll: true });
