@@ -77,8 +77,13 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None, *, len
 
 
 def declared(source: YamlSource, key: Literal["tools", "rules"]) -> list[Any]:
-    """Return the names of the tools or the bodies of the rules that the file declares, valid or not."""
+    """Return the names of the tools or the bodies of the rules that the file declares, valid or not.
+
+    A name is a text: what else stands there is reported where the tools are read.
+    """
     value = source.data.get(key)
+    if key == "tools":
+        return [name for name in value if isinstance(name, str)] if isinstance(value, dict) else []
     return list(value) if isinstance(value, dict | list) else []
 
 

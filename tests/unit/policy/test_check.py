@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,3 +68,34 @@ def test_mutilated_file_is_refused_or_read_and_never_crashes(data: st.DataObject
     lines = range(1, len(mutilated.splitlines()) + 2)
     places = problems_of(mutilated.encode("utf-8", "surrogatepass"))
     assert all(place.line in lines and place.column >= 1 for place in places)
+
+
+#: What stands where something else should.
+SHAPES = st.sampled_from(
+    [None, True, 0, -1, 1.5, "", "x", "*", [], {}, ["x"], [[]], [{"name": "x"}], {"x": "x"}, {1: 2}, {"x": None}]
+)
+RULEBOOKS = [SHOP, *sorted((SHOP.parent / "examples").glob("*.yaml"))]
+
+
+def _places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to everything in a parsed file."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, each in inside:
+        yield (*way, step)
+        yield from _places(each, (*way, step))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), path=st.sampled_from([each for each in RULEBOOKS if ".cases." not in each.name]), shape=SHAPES)
+def test_another_shape_anywhere_is_refused_or_read_and_never_crashes(
+    data: st.DataObject, path: Path, shape: Any
+) -> None:
+    """A list where names are wanted, a number where a text is: the answer is a rulebook or places in the file."""
+    content = yaml.safe_load(path.read_text())
+    way = data.draw(st.sampled_from(list(_places(content))))
+    inside = content
+    for step in way[:-1]:
+        inside = inside[step]
+    inside[way[-1]] = shape
+    for problem in problems_of(yaml.safe_dump(content).encode()):
+        assert (True, True) == (problem.line > 0, bool(problem.problem))
