@@ -104,10 +104,18 @@ ORDER BY begins_at
 LIMIT :limit
 
 -- name: lost_attempts
+-- While people are asked in an attempt its time stands still; it begins anew when they are not asked any more.
 SELECT attempt_id, job_id, number,
     (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant
 FROM jobs.attempts a
-WHERE state = 'running' AND deadline < clock_timestamp()
+WHERE state = 'running' AND deadline < clock_timestamp() AND NOT EXISTS (
+    SELECT FROM read.card_times c
+    JOIN jobs.jobs j ON j.job_id = a.job_id AND j.tenant = c.tenant
+    WHERE c.conversation_id = a.conversation_id AND (
+        c.closed_at IS NULL
+        OR c.closed_at + make_interval(secs => (j.spec -> 'plan' ->> 'attempt_seconds')::float) > clock_timestamp()
+    )
+)
 ORDER BY deadline
 LIMIT :limit
 

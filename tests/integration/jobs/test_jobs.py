@@ -110,6 +110,23 @@ async def test_an_attempt_of_which_nothing_is_heard_is_replaced_in_its_time(repl
     assert 1 == sum("ended too late: it has no vote" in line for line in lines)
 
 
+async def test_the_time_of_an_attempt_stands_still_while_people_are_asked_in_it(replica: Replica) -> None:
+    """It is not lost while its card is open, nor before its whole time after that; then it is."""
+    plan = JobPlan(k=1, attempts_max=6, attempt_seconds=60)
+    await replica.send(a_job(JobTask(id="a", task="Do a."), plan=plan))
+    await replica.execute("UPDATE jobs.attempts SET deadline = now() - interval '1 second'")
+    (asked,) = asked_of(replica, "a")
+    held = "INSERT INTO read.card_times VALUES (:tenant, :conversation, {})"
+    place = {"tenant": "acme", "conversation": asked.conversation_id}
+    await replica.execute(held.format("now() - interval '2 minutes'"), **place)
+    await replica.execute(held.format("NULL"), **place)
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute("UPDATE read.card_times SET closed_at = now() WHERE closed_at IS NULL")
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute("UPDATE read.card_times SET closed_at = now() - interval '61 seconds'")
+    assert 1 == await sweep(replica.units, lambda _: None)
+
+
 async def test_attempts_that_no_model_answers_wait_and_do_not_count(replica: Replica) -> None:
     """The pause is a row: the sweep asks the next agent when it is over, once; the first answer ends the silence."""
     await replica.send(a_job(JobTask(id="a", task="Do a."), plan=JobPlan(k=1, attempts_max=1)))
