@@ -122,7 +122,8 @@ class Course(DrawingCourse):
         else:
             attempt.vote_key = key
             task.votes = {**task.votes, key: task.votes.get(key, 0) + 1}
-            self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}")
+            refused = f", {counted(ended.refused, 'call', 'calls')} refused" if ended.refused else ""
+            self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}{refused}")
         if pause is None:
             minutes = int(pausing.SILENCE_MAX.total_seconds()) // 60
             self.give_up(f"No model answered for {minutes} minutes. The last reason: {attempt.reason}")

@@ -118,6 +118,14 @@ def test_what_a_stopped_question_used_is_said_not_to_be_counted() -> None:
     assert course.log[-1][1]["line"].endswith(f"was withdrawn: it has no vote. {why}")
 
 
+def test_calls_that_were_refused_are_said_beside_the_vote() -> None:
+    """An attempt whose write a rule or an emergency stop refused votes all the same, with nothing staged."""
+    course = a_course("a")
+    task, (first, _) = started(course)
+    course.take(task, first, an_end(first, refused=2), NOW)
+    assert ", 2 calls refused (0 calls, 15 tokens)" in course.log[-1][1]["line"]
+
+
 @pytest.mark.parametrize(("number", "times"), [(1, "once"), (2, "2 times")])
 def test_what_was_paid_twice_is_said(number: int, times: str) -> None:
     """A worker died while its model was asked: the line of the attempt says so."""
