@@ -258,7 +258,6 @@ def ended(
     answer: dict[str, Any] | None,
     reason: str,
     limit: str,
-    refused: int = 0,
 ) -> m.AttemptEnded:
     """Return what jobs is told of the end of an attempt; `place` has its tenant and conversation."""
     flags: list[Any] = []
@@ -278,7 +277,6 @@ def ended(
         reason=_ABOUT_ATTEMPTS.get(reason, reason) if flags else "",
         steps=attempt.steps,
         calls=attempt.calls,
-        refused=refused,
         # Of a job that goes on while it is stopped nobody knows yet what it uses: all that it may.
         input_tokens=attempt.input_tokens + sum(attempt.jobs.values()),
         output_tokens=attempt.output_tokens,
