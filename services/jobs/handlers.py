@@ -125,7 +125,7 @@ async def sweep(units: UnitOfWork, announce: Announce) -> int:
                 continue
             course = Course(job)
             step(course, await store.load_task(work.connection, job_id, number), attempt)
-            if attempt.state is AttemptState.LOST:
+            if step is Course.lose:
                 ATTEMPTS.labels(attempt.state).inc()
             await _advance(course, work)
             await _save(course, work, announce)

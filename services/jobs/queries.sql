@@ -108,7 +108,7 @@ LIMIT :limit
 SELECT attempt_id, job_id, number,
     (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant
 FROM jobs.attempts a
-WHERE state = 'running' AND deadline < clock_timestamp() AND NOT EXISTS (
+WHERE state = 'running' AND deadline < clock_timestamp() AND begins_at IS NULL AND NOT EXISTS (
     SELECT FROM read.card_times c
     JOIN jobs.jobs j ON j.job_id = a.job_id AND j.tenant = c.tenant
     WHERE c.conversation_id = a.conversation_id AND (
@@ -160,7 +160,7 @@ new_attempts AS (
         output_tokens, calls, asked_again, staged
     )
     SELECT attempt_id, :job_id::text, number, attempt, conversation_id, state, begins_at, '{}',
-        COALESCE(begins_at, clock_timestamp()) + :lease::interval, '', 0, 0, 0, 0, 0
+        clock_timestamp() + :lease::interval, '', 0, 0, 0, 0, 0
     FROM jsonb_to_recordset(:new_attempts::jsonb)
         AS b (attempt_id text, number int, attempt int, conversation_id text, state text, begins_at timestamptz)
 ),
@@ -169,6 +169,7 @@ attempts AS (
     SET state = b.state, vote_key = b.vote_key, answer = COALESCE(b.answer, a.answer), tree_digest = b.tree_digest,
         staged = b.staged, flags = b.flags, reason = b.reason, input_tokens = b.input_tokens, output_tokens = b.output_tokens, cost = b.cost,
         calls = b.calls, asked_again = b.asked_again, begins_at = b.begins_at,
+        deadline = CASE WHEN a.begins_at IS NULL THEN a.deadline ELSE clock_timestamp() + :lease::interval END,
         ended_at = CASE WHEN b.state <> 'running' THEN COALESCE(a.ended_at, clock_timestamp()) END
     FROM jsonb_to_recordset(:attempts_now::jsonb) AS b (
         attempt_id text, state text, vote_key text, answer jsonb, tree_digest text, staged int, flags text[], reason text,

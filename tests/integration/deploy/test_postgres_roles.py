@@ -116,6 +116,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     if schema == "read":
         keys = service in {"approval", "policy", "executor"} and name == "api_keys"
         keys |= service in {"executor", "notifier"} and name == "stops"
+        keys |= service == "jobs" and name == "card_times"
         sees = (
             service == "gateway" or name == "restores" or keys or (service == "approval" and name == "active_rulebook")
         )

@@ -135,7 +135,10 @@ async def test_attempts_that_no_model_answers_wait_and_do_not_count(replica: Rep
         await replica.send(an_end(asked, answer=None, flags=["no_model"], reason="Its model did not answer."))
         assert number == len(asked_of(replica, "a"))
         assert 0 == await sweep(replica.units, lambda _: None)
-        await replica.execute("UPDATE jobs.attempts SET begins_at = now() WHERE begins_at IS NOT NULL")
+        # As if nobody had looked for hours: its time begins when its agent is asked.
+        await replica.execute(
+            "UPDATE jobs.attempts SET begins_at = now(), deadline = now() WHERE begins_at IS NOT NULL"
+        )
         assert (1, 0) == (await sweep(replica.units, lambda _: None), await sweep(replica.units, lambda _: None))
         await replica.settle()
     await replica.send(an_end(asked_of(replica, "a")[-1]))
@@ -146,7 +149,7 @@ async def test_attempts_that_no_model_answers_wait_and_do_not_count(replica: Rep
 async def test_a_job_that_no_model_answers_for_long_fails_and_says_so(replica: Replica) -> None:
     """Also the division: nobody said that one was unsound."""
     await replica.send(a_job())
-    ended = {"answer": None, "flags": ["no_model"], "reason": "Its model did not answer."}
+    ended: dict[str, Any] = {"answer": None, "flags": ["no_model"], "reason": "Its model did not answer."}
     await replica.send(an_end(asked_of(replica, "division")[-1], **ended))
     await replica.execute("UPDATE jobs.attempts SET begins_at = now() WHERE begins_at IS NOT NULL")
     await replica.execute("UPDATE jobs.jobs SET silent_since = now() - interval '15 minutes'")
