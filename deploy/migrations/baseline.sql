@@ -842,12 +842,15 @@ CREATE TABLE jobs.attempts (
   calls INTEGER NOT NULL,
   asked_again INTEGER NOT NULL,
   begun_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  begins_at TIMESTAMP WITH TIME ZONE,
   deadline TIMESTAMP WITH TIME ZONE NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_attempts PRIMARY KEY (attempt_id),
   CONSTRAINT ck_attempts_state_known CHECK (state IN ('running', 'voted', 'conflicted', 'flagged', 'lost', 'withdrawn'))
 )
  WITH (fillfactor = 70)
+;;
+CREATE INDEX ix_attempts_begins ON jobs.attempts (begins_at) WHERE begins_at IS NOT NULL
 ;;
 CREATE INDEX ix_attempts_deadline ON jobs.attempts (deadline) WHERE state = 'running'
 ;;
@@ -909,6 +912,9 @@ CREATE TABLE jobs.jobs (
   workspace VARCHAR,
   entries INTEGER NOT NULL,
   changes VARCHAR NOT NULL,
+  conflicted INTEGER NOT NULL,
+  retried INTEGER,
+  silent_since TIMESTAMP WITH TIME ZONE,
   log_seq INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   result JSONB,
@@ -970,6 +976,7 @@ CREATE TABLE jobs.tasks (
   entries JSONB NOT NULL,
   drawn_before INTEGER NOT NULL,
   conflicts INTEGER NOT NULL,
+  thrown_out JSONB NOT NULL,
   reason VARCHAR NOT NULL,
   CONSTRAINT pk_tasks PRIMARY KEY (job_id, number),
   CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'merging', 'decided', 'failed', 'withdrawn'))

@@ -85,6 +85,9 @@ BEGIN
                 IF to_regclass('"read".stops') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".stops TO %I', role);
                 END IF;
+            ELSIF found = 'read' AND service = 'jobs' AND to_regclass('"read".card_times') IS NOT NULL THEN
+                -- Whether people are asked in an attempt, and nothing of what.
+                EXECUTE format('GRANT SELECT ON "read".card_times TO %I', role);
             ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
                 -- calls are judged now; executors, what is stopped and which calls will not be staged; and nothing else.

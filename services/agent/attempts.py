@@ -31,6 +31,12 @@ REASONS: Mapping[str, str] = {
     "token_limit": "It used more tokens than its share.",
     "answer_too_long": "It wrote more in one step than it may.",
 }
+#: What is said of a turn that a model did not end, in words about an attempt.
+_ABOUT_ATTEMPTS: Mapping[str, str] = {
+    rules.NO_MODEL: "Its model did not answer.",
+    rules.TOO_LONG: "It became longer than its model reads.",
+    rules.NO_AGENT: "Its agent is not available any more.",
+}
 NOT_ASKED = "People were not asked any more."
 #: Told of an attempt that was stopped while its model was asked.
 UNCOUNTED = "Its model was being asked: what that question used is not counted."
@@ -257,7 +263,7 @@ def ended(
     flags: list[Any] = []
     if state is not State.FINISHED or answer is None:
         others = {State.STOPPED: "stopped", State.FINISHED: "no_final_answer"}
-        named = {rules.STEPS: "step_limit"}.get(limit, limit)
+        named = "token_limit" if reason == rules.TOO_LONG else {rules.STEPS: "step_limit"}.get(limit, limit)
         flags = [named if named in _FLAGS else others.get(state, "no_model")]
     return m.AttemptEnded(
         tenant=place["tenant"],
@@ -268,7 +274,7 @@ def ended(
         tree_digest=attempt.tree(staged),
         staged=len(staged),
         flags=flags,
-        reason=reason if flags else "",
+        reason=_ABOUT_ATTEMPTS.get(reason, reason) if flags else "",
         steps=attempt.steps,
         calls=attempt.calls,
         # Of a job that goes on while it is stopped nobody knows yet what it uses: all that it may.

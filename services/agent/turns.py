@@ -249,9 +249,11 @@ class Turns(ConversationState):
         if self.attempt is not None and not self.attempt.over:
             place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             answer, reason = turn.final_answer, turn.reason
-            self._emit(
-                attempts.ended(self.attempt, place, turn.state, self.staged, answer=answer, reason=reason, limit=limit)
+            ended = attempts.ended(
+                self.attempt, place, turn.state, self.staged, answer=answer, reason=reason, limit=limit
             )
+            refused = sum(call.result_kind == "refused" for call in self._of_turn(turn))
+            self._emit(ended.model_copy(update={"refused": refused}))
             self._keep(replace(self.attempt, over=True))
 
     def _tell_commit(self, attempt: attempts.Attempt, result: rules.Result | None) -> None:

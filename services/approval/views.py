@@ -13,6 +13,8 @@ VIEWS = {
                delegations, seats, cancel_asked_by, cancel_asked_at
         FROM approval.approvals
     """,
+    # For services that need no more than whether people are asked in a conversation.
+    "card_times": "SELECT tenant, conversation_id, approval_id, created_at, closed_at FROM approval.approvals",
     "approval_words": "SELECT tenant, word, is_open, created_at, approval_id FROM approval.words",
     # What was signed for an edit has the arguments as they were typed: told where people may see all of them.
     "decisions": """

@@ -49,7 +49,9 @@ def _line_of(task: dict[str, Any]) -> dict[str, Any]:
     """Return a task as a line of a table: votes by the beginnings of their hashes, and how many attempts."""
     votes = ", ".join(f"{vote[:SHOWN_VOTE]} {count}" for vote, count in task["votes"].items())
     thrown_out = sum(each["state"] in {"flagged", "conflicted"} for each in task["attempts"])
+    waiting = sum(bool(each["waits_for"]) for each in task["attempts"])
     attempts = f"{len(task['attempts'])}" + (f", {thrown_out} thrown out" if thrown_out else "")
+    attempts += f", {waiting} waiting for people" if waiting else ""
     return {"id": task["id"] or "(division)", "state": task["state"], "votes": votes or None, "attempts": attempts}
 
 

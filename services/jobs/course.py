@@ -7,16 +7,16 @@ stores what they came to: rows, lines of the log, history, and the messages to s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
-from placet.contracts.ids import derived_id, job_conversation_id
-from placet.contracts.messages.jobs import ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.domain.division import Unsound, checked, groups_of
 from placet.domain.reliability import Record, votes_needed
-from placet.jobs.job_state import Attempt, Task, counted
-from placet.jobs.rules import budget, division, prompts, voting
+from placet.jobs.drawing import DIVISION, UNANSWERED, DrawingCourse
+from placet.jobs.job_state import LOST, SHOWN_KEY, Attempt, Task, counted, worded
+from placet.jobs.rules import budget, division, pausing, places, prompts, voting
 from placet.jobs.states import (
     JOB_MACHINE,
     TASK_MACHINE,
@@ -28,21 +28,18 @@ from placet.jobs.states import (
     TaskEvent,
     TaskState,
 )
-from placet.jobs.workspace import WorkspaceCourse
 
-#: Number of the task that divides a job; the others count from 1.
-DIVISION = 0
 #: Divisions that are refused before a job is given up.
 DIVISIONS_MAX = 3
-#: Times that a task is tried anew because its winner conflicted.
+#: Flag of an attempt whose division is no use.
+UNSOUND = "unsound_division"
+#: Times that a task is tried anew because its winner conflicted, where no other winner explains it.
 CONFLICTS_MAX = 3
-#: Characters of a vote's key that people are shown.
-SHOWN_KEY = 8
 #: Characters of a job's task in its log.
 SHOWN_TASK = 100
 
 
-class Course(WorkspaceCourse):
+class Course(DrawingCourse):
     """A job to which things happen."""
 
     __slots__ = ()
@@ -60,6 +57,13 @@ class Course(WorkspaceCourse):
         except Unsound as error:
             self.give_up(f"The division that was given cannot be used: {error}.")
 
+    def has_place(self, task: Task) -> bool:
+        """Tell whether a ready task may begin: one whose winner conflicted alone and first, new ones side by side."""
+        job = self.job
+        if task.drawn_before:
+            return job.places > 0
+        return job.places > 0 and job.active < places.width(job.spec.plan.parallel_max, job.decided, job.conflicted)
+
     def start(self, task: Task) -> None:
         """Begin a ready task where the budget has room for an attempt, or draw what one that runs still lacks."""
         self.tasks[task.number] = task
@@ -76,21 +80,17 @@ class Course(WorkspaceCourse):
                 job.starved = True
                 return
             job.active += 1
+            job.retried = task.number if task.drawn_before else job.retried
             task.base = job.entries
             self._move_task(task, TaskEvent.BEGUN, {"k": task.k})
         self._go_on(task)
 
-    def take(self, task: Task, attempt: Attempt, ended: m.AttemptEnded) -> None:
+    def take(self, task: Task, attempt: Attempt, ended: m.AttemptEnded, now: datetime) -> None:
         """Take the end of an attempt: what it used is settled, and its vote counts unless it is thrown out."""
-        if attempt.state is not AttemptState.LOST or "stopped" not in ended.flags:
-            self._settle(attempt, ended)
         if attempt.state is not AttemptState.RUNNING:
-            # It is paid for all the same, and somebody should know.
-            late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
-            self._record_attempt(attempt, late, attempt.state, attempt.state)
-            attempt.reason = attempt.reason or ended.reason
-            self._note_attempt(task, attempt, f"ended too late: it has no vote. {ended.reason}".rstrip())
+            self._take_late(task, attempt, ended)
             return
+        self._settle(attempt, ended)
         flags: list[str] = list(ended.flags)
         key = ""
         if not flags:
@@ -103,7 +103,7 @@ class Course(WorkspaceCourse):
             try:
                 tasks = self._divided(ended.answer or {})
             except Unsound as error:
-                flags, attempt.reason = ["unsound_division"], str(error)
+                flags, attempt.reason = [UNSOUND], f"Its division cannot be used: {error}."
         event = AttemptEvent.THROWN_OUT if flags else AttemptEvent.ANSWERED
         self._move_attempt(attempt, event, {"flags": flags} if flags else {"key": key})
         self.job.running -= 1
@@ -113,13 +113,21 @@ class Course(WorkspaceCourse):
         attempt.staged = ended.staged
         self.job.staged |= ended.staged > 0
         attempt.reason = attempt.reason or ended.reason
+        pause = self._listen(answered=UNANSWERED not in flags, now=now)
         if flags:
             self.job.flagged += 1
-            self._note_attempt(task, attempt, f"thrown out: {', '.join(flags)}")
+            task.count_thrown_out(flags[0])
+            waits = f" The next one waits {pause.total_seconds():.0f} s." if pause else ""
+            self._note_attempt(task, attempt, f"thrown out: {attempt.reason or worded(flags[0])}{waits}")
         else:
             attempt.vote_key = key
             task.votes = {**task.votes, key: task.votes.get(key, 0) + 1}
-            self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}")
+            refused = f", {counted(ended.refused, 'call', 'calls')} refused" if ended.refused else ""
+            self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}{refused}")
+        if pause is None:
+            minutes = int(pausing.SILENCE_MAX.total_seconds()) // 60
+            self.give_up(f"No model answered for {minutes} minutes. The last reason: {attempt.reason}")
+            return
         if tasks:
             self._divide(tasks)
         self._go_on(task, attempt)
@@ -133,8 +141,9 @@ class Course(WorkspaceCourse):
         self.job.running -= 1
         self.tasks[task.number] = task
         task.running -= 1
+        task.count_thrown_out(LOST)
         self._withdraw(attempt)
-        self._note_attempt(task, attempt, f"lost: {share} tokens are counted; one in its place is paid for too")
+        self._note_attempt(task, attempt, f"lost: {share} tokens are counted")
         self._go_on(task)
 
     def give_up(self, reason: str) -> None:
@@ -152,10 +161,11 @@ class Course(WorkspaceCourse):
             if task.winner is not None:
                 self._leave(self._conversation_of(task.winner))
             self._move_task(task, TaskEvent.JOB_OVER, {})
-        self.unsettled += len(attempts)
+        self.unsettled += sum(each.begins_at is None for each in attempts)
         for attempt in attempts:
             self._move_attempt(attempt, AttemptEvent.TASK_OVER, {})
             self._withdraw(attempt)
+            attempt.begins_at = None
             self.job.running -= 1
         self.job.active = 0
 
@@ -183,6 +193,18 @@ class Course(WorkspaceCourse):
         return self.job.state is JobState.RUNNING and self.job.decided == self.job.tasks
 
     # Inside.
+
+    def _take_late(self, task: Task, attempt: Attempt, ended: m.AttemptEnded) -> None:
+        """Take the end of an attempt that counted as over: it is paid for all the same, and somebody should know."""
+        unknown = attempt.state is AttemptState.LOST and "stopped" in ended.flags
+        if not unknown:
+            self._settle(attempt, ended)
+        late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
+        self._record_attempt(attempt, late, attempt.state, attempt.state)
+        attempt.reason = attempt.reason or ended.reason
+        what = "ended too late" if attempt.state is AttemptState.LOST else "was withdrawn"
+        why = "What it used is not known: its share stays counted." if unknown else ended.reason
+        self._note_attempt(task, attempt, f"{what}: it has no vote. {why}".rstrip())
 
     def _divided(self, answer: Mapping[str, Any]) -> Sequence[m.JobTask]:
         spec = self.job.spec
@@ -216,7 +238,7 @@ class Course(WorkspaceCourse):
             task.votes,
             task.k,
             running=task.running,
-            drawn=task.drawn - task.drawn_before,
+            drawn=task.drawn - task.drawn_before - task.thrown_out.get(UNANSWERED, 0),
             attempts_max=most,
         )
         if after.step == "decided":
@@ -262,7 +284,7 @@ class Course(WorkspaceCourse):
             self._move_attempt(attempt, AttemptEvent.CONFLICTED, {"keys": merged.keys})
             self.job.flagged += 1
             self._note_attempt(task, attempt, f"thrown out: {attempt.reason}")
-            if task.conflicts < CONFLICTS_MAX:
+            if task.conflicts < CONFLICTS_MAX or self.job.entries > task.base:
                 self._try_anew(task)
                 return
         why = merged.reason or "They conflict again and again with those of other tasks."
@@ -273,16 +295,26 @@ class Course(WorkspaceCourse):
         self.give_up(f"Task {task.task_id} failed. {task.reason}")
 
     def _try_anew(self, task: Task) -> None:
-        """Begin again with a task whose winner conflicts: no vote counts that was cast on what was there before."""
-        task.conflicts, task.drawn_before, task.votes, task.winner = task.conflicts + 1, task.drawn, {}, None
-        task.answer, task.base = None, self.job.entries
+        """Have a task tried again whose winner conflicts: no vote counts that was cast on what was there before.
+
+        Where another winner came first the job has got on: such conflicts have no bound, and need none.
+        """
+        self.job.conflicted += not task.drawn_before
+        task.conflicts = 0 if self.job.entries > task.base else task.conflicts + 1
+        task.drawn_before, task.votes, task.thrown_out = task.drawn, {}, {}
+        task.winner = task.answer = None
+        self._free_place(task)
         self._move_task(task, TaskEvent.CONFLICTED, {"conflicts": task.conflicts})
-        self._note_task(task, f"{task.name} is tried again on what is there now ({task.conflicts} of {CONFLICTS_MAX})")
-        self._go_on(task)
+        again = f" ({task.conflicts} of {CONFLICTS_MAX})" if task.conflicts else ""
+        self._note_task(task, f"{task.name} is tried again on what is there now{again}")
+
+    def _free_place(self, task: Task) -> None:
+        self.job.active -= 1
+        self.job.retried = None if self.job.retried == task.number else self.job.retried
+        self.opened = True
 
     def _win(self, task: Task, event: TaskEvent, winner: str) -> None:
-        self.job.active -= 1
-        self.opened = True
+        self._free_place(task)
         self._move_task(task, event, {"votes": task.votes, "k": task.k})
         if task.number == DIVISION:
             return
@@ -300,85 +332,23 @@ class Course(WorkspaceCourse):
         self._note("task", told, line)
 
     def _fail(self, task: Task) -> None:
-        votes = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
         most = self.job.spec.plan.attempts_max
-        unheard = task.drawn - task.drawn_before - sum(task.votes.values())
-        without = f", {unheard} without a vote" if unheard and task.votes else ""
-        why = f"{counted(task.drawn, 'attempt', 'attempts')}, votes: {votes}{without}"
+        why = task.tried
         if task.k > most:
             why = f"it must be ahead by {task.k} votes, and attempts_max is {most}"
         task.reason = f"No answer can win: {why}."
         task.running, self.job.active = 0, self.job.active - 1
         self._move_task(task, TaskEvent.NO_MAJORITY, {"votes": task.votes, "k": task.k})
         self._note_task(task, f"{task.name} failed: {task.reason}")
-        what = "No division was sound" if task.number == DIVISION else f"Task {task.task_id} failed"
+        what = f"Task {task.task_id} failed"
+        if task.number == DIVISION:
+            what = "No division was sound" if set(task.thrown_out) == {UNSOUND} else "The task was not divided"
         self.give_up(f"{what}. {task.reason}")
-
-    def _draw(self, task: Task, wanted: int) -> None:
-        spec = self.job.spec
-        number = budget.affordable(wanted, spec.budget, self.job.spent)
-        self.job.starved |= number < wanted
-        money = budget.money_of_each(number, spec.budget, self.job.spent)
-        for _ in range(number):
-            task.drawn += 1
-            task.running += 1
-            self.job.attempts += 1
-            self.job.running += 1
-            attempt_id = derived_id("attempt", self.job.job_id, str(task.number), str(task.drawn))
-            attempt = Attempt(attempt_id, task.number, task.drawn, self._conversation_of(attempt_id))
-            self.new_attempts.append(attempt)
-            self._record_attempt(attempt, "begun", None, attempt.state)
-            self._note_attempt(task, attempt, "begun")
-            self.emitted.append(self._request(task, attempt, money))
-
-    def _conversation_of(self, attempt_id: str) -> str:
-        return job_conversation_id(self.job.spec.tenant, "attempt-conversation", attempt_id)
-
-    def _request(self, task: Task, attempt: Attempt, money: float | None) -> m.AttemptRequested:
-        spec = self.job.spec
-        divides = task.number == DIVISION
-        text = task.text if divides else prompts.to_try(spec, task.text, task.inputs)
-        schema = division.schema_of(spec.plan.tasks_max) if divides else spec.answer_schema or prompts.PLAIN_ANSWER
-        own = {JOB_LABEL: self.job.job_id, TASK_LABEL: task.task_id or "division", ATTEMPT_LABEL: str(attempt.attempt)}
-        own[DEPTH_LABEL] = str(spec.depth)
-        return m.AttemptRequested(
-            tenant=spec.tenant,
-            conversation_id=attempt.conversation_id,
-            message_id=attempt.attempt_id,
-            job_id=self.job.job_id,
-            attempt_id=attempt.attempt_id,
-            agent=spec.agent,
-            author=spec.author,
-            text=text,
-            language=spec.language,
-            labels={**spec.labels, **own},
-            variant=attempt.attempt - 1,
-            answer_schema=dict(schema),
-            tokens_max=spec.budget.tokens_per_attempt,
-            cost_max=money,
-            answer_tokens_max=None if divides else spec.plan.answer_tokens_max,
-            caller=spec.caller,
-            base=m.WorkspaceBase(conversation_id=self.job.conversation_id, entries=task.base),
-        )
-
-    def _settle(self, attempt: Attempt, ended: m.AttemptEnded) -> None:
-        """Count what an attempt used; of a lost one its share is counted already."""
-        known = attempt.input_tokens + attempt.output_tokens
-        attempt.input_tokens, attempt.output_tokens = ended.input_tokens, ended.output_tokens
-        attempt.cost, attempt.calls, attempt.asked_again = ended.cost, ended.calls, ended.asked_again
-        self.job.tokens += ended.input_tokens + ended.output_tokens - known
-        self.job.cost += ended.cost or 0.0
-        self.job.cost_most = max(self.job.cost_most, ended.cost or 0.0)
-        self.job.unpriced |= ended.cost is None and ended.input_tokens + ended.output_tokens > 0
-        self.attempts[attempt.attempt_id] = attempt
 
     def leave(self, conversation_ids: Sequence[str]) -> None:
         """Throw away what attempts left staged that did not win."""
         for each in conversation_ids:
             self._leave(each)
-
-    def _withdraw(self, attempt: Attempt) -> None:
-        self._leave(attempt.conversation_id)
 
 
 def _short(text: str) -> str:

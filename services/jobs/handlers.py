@@ -17,6 +17,7 @@ from placet.jobs import store
 from placet.jobs.answer import answer_of
 from placet.jobs.course import Course
 from placet.jobs.job_state import Job
+from placet.jobs.rules.budget import no_room
 from placet.jobs.states import JOB_MACHINE, AttemptState, TaskState
 from placet.runtime.sql import Connection
 from placet.runtime.work import UnitOfWork, Work
@@ -24,10 +25,8 @@ from placet.runtime.work import UnitOfWork, Work
 Announce = Callable[[Event], None]
 
 ATTEMPTS = Counter("placet_jobs_attempts_total", "Attempts that ended, by how.", ["state"])
-#: Lost attempts that one sweep gives up.
-LOST_MAX = 100
-
-NO_BUDGET = "The budget has no room for another attempt."
+#: Attempts that one sweep begins, and that it gives up.
+SWEPT_MAX = 100
 
 
 async def run(message: RunJob, work: Work, announce: Announce) -> None:
@@ -84,7 +83,7 @@ async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) ->
         return
     course = Course(job)
     task = await store.load_task(work.connection, job.job_id, attempt.number)
-    course.take(task, attempt, message)
+    course.take(task, attempt, message, work.now)
     ATTEMPTS.labels(attempt.state).inc()
     await _advance(course, work)
     await _save(course, work, announce)
@@ -113,27 +112,30 @@ async def take_committed(message: JobCommitted, work: Work, announce: Announce) 
 
 
 async def sweep(units: UnitOfWork, announce: Announce) -> int:
-    """Give up attempts of which nothing was heard in their time; return how many."""
+    """Have agents asked whose attempts waited, and give up attempts of which nothing was heard; return how many."""
     async with units.database.single() as connection:
-        lost = await store.lost_attempts(connection, LOST_MAX)
-    for tenant, job_id, attempt_id, number in lost:
+        due = await store.due_attempts(connection, SWEPT_MAX)
+        lost = await store.lost_attempts(connection, SWEPT_MAX)
+    steps = [(Course.ask, place) for place in due] + [(Course.lose, place) for place in lost]
+    for step, (tenant, job_id, attempt_id, number) in steps:
         async with units.begin() as work:
             job = await store.lock_job(work.connection, job_id, tenant)
             attempt = await store.load_attempt(work.connection, job_id, attempt_id) if job else None
             if job is None or attempt is None or attempt.state is not AttemptState.RUNNING:
                 continue
             course = Course(job)
-            course.lose(await store.load_task(work.connection, job_id, number), attempt)
-            ATTEMPTS.labels(attempt.state).inc()
+            step(course, await store.load_task(work.connection, job_id, number), attempt)
+            if step is Course.lose:
+                ATTEMPTS.labels(attempt.state).inc()
             await _advance(course, work)
             await _save(course, work, announce)
-    return len(lost)
+    return len(steps)
 
 
 async def _advance(course: Course, work: Work) -> None:
     """Begin what may begin now; end a job that is complete, that can do nothing more, or that was given up."""
     job, connection = course.job, work.connection
-    if course.decided or course.settled or course.new_tasks:
+    if course.opened or course.settled:
         # What follows reads it: tasks that begin are given the answers that they need.
         await _save_first(course, work)
     for number in course.settled:
@@ -161,10 +163,10 @@ async def _begin_tasks(course: Course, work: Work) -> None:
     places = job.places + (job.active if starved else 0)
     for number in await store.startable(work.connection, job.job_id, places=places, starved=starved):
         task = await store.load_task(work.connection, job.job_id, number)
-        if task.state is TaskState.RUNNING or job.places > 0:
+        if task.state is TaskState.RUNNING or course.has_place(task):
             course.start(task)
     if job.starved and not job.running:
-        course.give_up(NO_BUDGET)
+        course.give_up(no_room(job.spec.budget, job.spent))
 
 
 async def _close(course: Course, connection: Connection) -> None:

@@ -26,6 +26,11 @@ from placet.runtime.work import Change
 
 Data = dict[str, Any]
 
+#: Characters of a vote's key that people are shown.
+SHOWN_KEY = 8
+#: Among what was thrown out, attempts of which nothing was heard in their time.
+LOST = "lost"
+
 
 @dataclass(slots=True)
 class Job:
@@ -59,6 +64,11 @@ class Job:
     log_seq: int = 0
     reason: str = ""
     result: Data | None = None
+    #: Tasks whose winner conflicted; the one of them that is tried anew now, beside which nothing begins.
+    conflicted: int = 0
+    retried: int | None = None
+    #: Since when no model answered.
+    silent_since: datetime | None = None
     #: None: just now.
     created_at: datetime | None = None
 
@@ -75,7 +85,7 @@ class Job:
     @property
     def places(self) -> int:
         """Tasks that may begin now."""
-        return self.spec.plan.parallel_max - self.active
+        return 0 if self.retried is not None else self.spec.plan.parallel_max - self.active
 
 
 @dataclass(slots=True)
@@ -101,7 +111,9 @@ class Task:
     base: int = 0
     behind: int | None = None
     entries: list[Data] = field(default_factory=list)
-    #: Attempts that were drawn before its winner conflicted, and how often that happened.
+    #: Attempts since then that have no vote: by flag, and `lost`.
+    thrown_out: dict[str, int] = field(default_factory=dict)
+    #: Attempts that were drawn before its winner conflicted, and how often that happened with nothing to explain it.
     drawn_before: int = 0
     conflicts: int = 0
     reason: str = ""
@@ -112,6 +124,25 @@ class Task:
     def name(self) -> str:
         """What people are told."""
         return f"task {self.task_id}" if self.number else "the division"
+
+    @property
+    def tried(self) -> str:
+        """What became of its attempts since its winner conflicted, or of all: in numbers."""
+        flags = {flag: number for flag, number in self.thrown_out.items() if flag != LOST}
+        named = [worded(flag) if len(flags) == 1 else f"{number} {worded(flag)}" for flag, number in flags.items()]
+        lost, votes = self.thrown_out.get(LOST, 0), sorted(self.votes.items())
+        parts = [
+            *([f"{sum(flags.values())} thrown out ({', '.join(named)})"] if flags else []),
+            *([f"{lost} lost"] if lost else []),
+            *([f"{self.running} still under way"] if self.running else []),
+            f"votes: {', '.join(f'{key[:SHOWN_KEY]} {number}' for key, number in votes) or 'none'}",
+        ]
+        attempts = counted(self.drawn - self.drawn_before, "attempt", "attempts")
+        return f"{attempts}{':' if len(parts) > 1 else ','} {', '.join(parts)}"
+
+    def count_thrown_out(self, why: str) -> None:
+        """Count an attempt that has no vote, by its flag or as lost."""
+        self.thrown_out = {**self.thrown_out, why: self.thrown_out.get(why, 0) + 1}
 
 
 @dataclass(slots=True)
@@ -134,6 +165,8 @@ class Attempt:
     cost: float | None = None
     calls: int = 0
     asked_again: int = 0
+    #: When its agent is asked, where no model answered before; None: it was.
+    begins_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -160,6 +193,8 @@ class JobCourse:
     ended: bool = False
     #: Attempts that ran when it ended: what they used is told later.
     unsettled: int = 0
+    #: When what is drawn now begins; None: at once.
+    begins_at: datetime | None = None
     #: Whether what its winners left staged is thrown away now.
     threw_away: bool = False
 
@@ -248,3 +283,8 @@ class JobCourse:
 def counted(number: int, one: str, many: str) -> str:
     """Return a number with its noun."""
     return f"{number} {one if number == 1 else many}"
+
+
+def worded(flag: str) -> str:
+    """Return a flag as people read it."""
+    return flag.replace("_", " ")

@@ -3,19 +3,19 @@
 -- name: add_job
 INSERT INTO jobs.jobs (
     job_id, tenant, agent, author, spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
-    cost, cost_most, unpriced, starved, staged, entries, changes, log_seq, reason
+    cost, cost_most, unpriced, starved, staged, entries, changes, conflicted, log_seq, reason
 )
 VALUES (
     :job_id::text, :tenant::text, :agent, :author, :spec::jsonb, 'dividing', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false,
-    false, 0, '', 0, ''
+    false, 0, '', 0, 0, ''
 )
 ON CONFLICT DO NOTHING
 RETURNING job_id
 
 -- name: lock_job
 SELECT job_id, spec::text AS spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
-    cost, cost_most, unpriced, starved, staged, workspace, entries, changes, result::text AS result, log_seq, reason,
-    created_at
+    cost, cost_most, unpriced, starved, staged, workspace, entries, changes, result::text AS result, conflicted,
+    retried, silent_since, log_seq, reason, created_at
 FROM jobs.jobs
 WHERE job_id = :job_id::text AND tenant = :tenant::text
 FOR NO KEY UPDATE
@@ -26,7 +26,8 @@ SELECT job_id FROM jobs.jobs WHERE job_id = :job_id::text
 -- name: load_task
 -- A task with the answers that it needs.
 SELECT t.number, t.task_id, t.text, t.state, t.needs, t.produces, t.group_number, t.open_needs, t.k, t.votes::text AS votes,
-    t.drawn, t.running, t.winner, t.base, t.behind, t.entries::text AS entries, t.drawn_before, t.conflicts, t.reason, (
+    t.drawn, t.running, t.winner, t.base, t.behind, t.entries::text AS entries, t.drawn_before, t.conflicts,
+    t.thrown_out::text AS thrown_out, t.reason, (
         SELECT jsonb_object_agg(n.task_id, n.answer)::text
         FROM jobs.tasks n WHERE n.job_id = t.job_id AND n.task_id = ANY (t.needs)
     ) AS inputs
@@ -35,7 +36,7 @@ WHERE t.job_id = :job_id::text AND t.number = :number
 
 -- name: load_attempt
 SELECT attempt_id, number, attempt, conversation_id, state, vote_key, tree_digest, staged, flags, reason, input_tokens,
-    output_tokens, cost, calls, asked_again
+    output_tokens, cost, calls, asked_again, begins_at
 FROM jobs.attempts
 WHERE attempt_id = :attempt_id::text AND job_id = :job_id::text
 
@@ -50,23 +51,24 @@ WITH told AS (
 SELECT number, task_id FROM told WHERE open_needs = 0 ORDER BY number
 
 -- name: startable
--- Tasks that may begin, and where the budget had no room, tasks that wait for it.
+-- Tasks that may begin, those first whose winner conflicted, and where the budget had no room, tasks that wait for it.
 SELECT number
 FROM jobs.tasks
 WHERE job_id = :job_id::text AND (state = 'ready' OR (:starved::bool AND state = 'running' AND running = 0))
-ORDER BY state DESC, number
+ORDER BY state DESC, drawn_before = 0, number
 LIMIT :places
 
 -- name: open_tasks
 SELECT number, task_id, text, state, needs, produces, group_number, open_needs, k, votes::text AS votes, drawn, running,
-    winner, base, behind, entries::text AS entries, drawn_before, conflicts, reason, NULL AS inputs
+    winner, base, behind, entries::text AS entries, drawn_before, conflicts, thrown_out::text AS thrown_out, reason,
+    NULL AS inputs
 FROM jobs.tasks
 WHERE job_id = :job_id::text AND state IN ('blocked', 'ready', 'running', 'merging')
 ORDER BY number
 
 -- name: running_attempts
 SELECT attempt_id, number, attempt, conversation_id, state, vote_key, tree_digest, staged, flags, reason, input_tokens,
-    output_tokens, cost, calls, asked_again
+    output_tokens, cost, calls, asked_again, begins_at
 FROM jobs.attempts
 WHERE job_id = :job_id::text AND state = 'running'
 ORDER BY number, attempt
@@ -93,11 +95,27 @@ ORDER BY a.attempt_id
 -- name: live_before
 SELECT tenant, job_id FROM jobs.jobs WHERE ended_at IS NULL AND created_at <= :moment
 
--- name: lost_attempts
+-- name: due_attempts
 SELECT attempt_id, job_id, number,
     (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant
 FROM jobs.attempts a
-WHERE state = 'running' AND deadline < clock_timestamp()
+WHERE begins_at <= clock_timestamp()
+ORDER BY begins_at
+LIMIT :limit
+
+-- name: lost_attempts
+-- While people are asked in an attempt its time stands still; it begins anew when they are not asked any more.
+SELECT attempt_id, job_id, number,
+    (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant
+FROM jobs.attempts a
+WHERE state = 'running' AND deadline < clock_timestamp() AND begins_at IS NULL AND NOT EXISTS (
+    SELECT FROM read.card_times c
+    JOIN jobs.jobs j ON j.job_id = a.job_id AND j.tenant = c.tenant
+    WHERE c.conversation_id = a.conversation_id AND (
+        c.closed_at IS NULL
+        OR c.closed_at + make_interval(secs => (j.spec -> 'plan' ->> 'attempt_seconds')::float) > clock_timestamp()
+    )
+)
 ORDER BY deadline
 LIMIT :limit
 
@@ -108,7 +126,8 @@ WITH job AS (
     SET state = :state::text, tasks = :tasks, decided = :decided, active = :active, attempts = :attempts, running = :running,
         flagged = :flagged, agreed = :agreed, "cast" = :cast, tokens = :tokens, cost = :cost, cost_most = :cost_most,
         unpriced = :unpriced, starved = :starved, staged = :staged, workspace = :workspace::text,
-        entries = :entries, changes = :changes::text, log_seq = :log_seq, reason = :reason::text,
+        entries = :entries, changes = :changes::text, conflicted = :conflicted, retried = :retried::int,
+        silent_since = :silent_since::timestamptz, log_seq = :log_seq, reason = :reason::text,
         result = COALESCE(:result::jsonb, result),
         ended_at = CASE WHEN :ended::bool THEN COALESCE(ended_at, clock_timestamp()) END
     WHERE job_id = :job_id::text
@@ -116,9 +135,9 @@ WITH job AS (
 new_tasks AS (
     INSERT INTO jobs.tasks
         (job_id, number, task_id, text, state, needs, produces, group_number, open_needs, k, votes, drawn, running, reason,
-         drawn_before, conflicts, base, entries)
+         drawn_before, conflicts, thrown_out, base, entries)
     SELECT :job_id::text, number, task_id, text, state, needs, produces, group_number, open_needs, k, votes, drawn, running,
-        reason, 0, 0, 0, '[]'
+        reason, 0, 0, '{}', 0, '[]'
     FROM jsonb_to_recordset(:new_tasks::jsonb) AS b (
         number int, task_id text, text text, state text, needs text[], produces text[], group_number int, open_needs int,
         k int, votes jsonb, drawn int, running int, reason text
@@ -128,31 +147,33 @@ tasks AS (
     UPDATE jobs.tasks t
     SET state = b.state, k = b.k, votes = b.votes, drawn = b.drawn, running = b.running, reason = b.reason,
         answer = COALESCE(b.answer, t.answer), winner = b.winner, drawn_before = b.drawn_before, conflicts = b.conflicts,
-        base = b.base, behind = b.behind, entries = b.entries
+        thrown_out = b.thrown_out, base = b.base, behind = b.behind, entries = b.entries
     FROM jsonb_to_recordset(:tasks_now::jsonb) AS b (
         number int, state text, k int, votes jsonb, drawn int, running int, reason text, answer jsonb, winner text,
-        drawn_before int, conflicts int, base int, behind int, entries jsonb
+        drawn_before int, conflicts int, thrown_out jsonb, base int, behind int, entries jsonb
     )
     WHERE t.job_id = :job_id::text AND t.number = b.number
 ),
 new_attempts AS (
     INSERT INTO jobs.attempts (
-        attempt_id, job_id, number, attempt, conversation_id, state, flags, deadline, reason, input_tokens, output_tokens,
-        calls, asked_again, staged
+        attempt_id, job_id, number, attempt, conversation_id, state, begins_at, flags, deadline, reason, input_tokens,
+        output_tokens, calls, asked_again, staged
     )
-    SELECT attempt_id, :job_id::text, number, attempt, conversation_id, state, '{}', clock_timestamp() + :lease::interval, '', 0,
-        0, 0, 0, 0
+    SELECT attempt_id, :job_id::text, number, attempt, conversation_id, state, begins_at, '{}',
+        clock_timestamp() + :lease::interval, '', 0, 0, 0, 0, 0
     FROM jsonb_to_recordset(:new_attempts::jsonb)
-        AS b (attempt_id text, number int, attempt int, conversation_id text, state text)
+        AS b (attempt_id text, number int, attempt int, conversation_id text, state text, begins_at timestamptz)
 ),
 attempts AS (
     UPDATE jobs.attempts a
     SET state = b.state, vote_key = b.vote_key, answer = COALESCE(b.answer, a.answer), tree_digest = b.tree_digest,
         staged = b.staged, flags = b.flags, reason = b.reason, input_tokens = b.input_tokens, output_tokens = b.output_tokens, cost = b.cost,
-        calls = b.calls, asked_again = b.asked_again, ended_at = COALESCE(a.ended_at, clock_timestamp())
+        calls = b.calls, asked_again = b.asked_again, begins_at = b.begins_at,
+        deadline = CASE WHEN a.begins_at IS NULL THEN a.deadline ELSE clock_timestamp() + :lease::interval END,
+        ended_at = CASE WHEN b.state <> 'running' THEN COALESCE(a.ended_at, clock_timestamp()) END
     FROM jsonb_to_recordset(:attempts_now::jsonb) AS b (
         attempt_id text, state text, vote_key text, answer jsonb, tree_digest text, staged int, flags text[], reason text,
-        input_tokens int, output_tokens int, cost float, calls int, asked_again int
+        input_tokens int, output_tokens int, cost float, calls int, asked_again int, begins_at timestamptz
     )
     WHERE a.attempt_id = b.attempt_id
 )

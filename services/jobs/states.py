@@ -96,7 +96,7 @@ TASK_MACHINE = Machine(
         (TaskState.RUNNING, TaskEvent.WON): TaskState.DECIDED,
         (TaskState.RUNNING, TaskEvent.WON_STAGED): TaskState.MERGING,
         (TaskState.MERGING, TaskEvent.MERGED): TaskState.DECIDED,
-        (TaskState.MERGING, TaskEvent.CONFLICTED): TaskState.RUNNING,
+        (TaskState.MERGING, TaskEvent.CONFLICTED): TaskState.READY,
         (TaskState.MERGING, TaskEvent.NOT_MERGED): TaskState.FAILED,
         (TaskState.RUNNING, TaskEvent.NO_MAJORITY): TaskState.FAILED,
         **{(state, TaskEvent.JOB_OVER): TaskState.WITHDRAWN for state in _OPEN_TASKS},

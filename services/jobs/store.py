@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,8 @@ QUERIES = load_queries(__file__)
 #: Columns of `write` that are the job's own.
 _COUNTS = (
     *("state", "tasks", "decided", "active", "attempts", "running", "flagged", "agreed", "cast", "tokens", "cost"),
-    *("cost_most", "unpriced", "starved", "staged", "workspace", "entries", "changes", "log_seq", "reason"),
+    *("cost_most", "unpriced", "starved", "staged", "workspace", "entries", "changes", "conflicted"),
+    *("retried", "silent_since", "log_seq", "reason"),
 )
 _NEW_TASK = (
     *("number", "task_id", "text", "state", "needs", "produces", "open_needs", "k", "votes", "drawn", "running"),
@@ -28,9 +29,9 @@ _NEW_TASK = (
 )
 _TASK = (
     *("number", "state", "k", "votes", "drawn", "running", "reason", "answer", "winner", "drawn_before", "conflicts"),
-    *("base", "behind", "entries"),
+    *("thrown_out", "base", "behind", "entries"),
 )
-_NEW_ATTEMPT = ("attempt_id", "number", "attempt", "conversation_id", "state")
+_NEW_ATTEMPT = ("attempt_id", "number", "attempt", "conversation_id", "state", "begins_at")
 _ATTEMPT = (
     *(
         "attempt_id",
@@ -44,7 +45,7 @@ _ATTEMPT = (
         "input_tokens",
         "output_tokens",
     ),
-    *("cost", "calls", "asked_again"),
+    *("cost", "calls", "asked_again", "begins_at"),
 )
 
 
@@ -122,9 +123,17 @@ async def losers(connection: Connection, job_id: str, number: int | None) -> lis
     return [row[0] for row in await connection.run(QUERIES.losers, job_id=job_id, number=number)]
 
 
+async def due_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
+    """Return attempts whose agents are to be asked now: tenant, job, attempt, and number of the task."""
+    return _places(await connection.run(QUERIES.due_attempts, limit=limit))
+
+
 async def lost_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
     """Return attempts whose time is over: tenant, job, attempt, and number of the task."""
-    rows = await connection.run(QUERIES.lost_attempts, limit=limit)
+    return _places(await connection.run(QUERIES.lost_attempts, limit=limit))
+
+
+def _places(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, int]]:
     return [(row["tenant"], row["job_id"], row["attempt_id"], row["number"]) for row in rows]
 
 
@@ -170,7 +179,7 @@ def _task(row: Mapping[str, Any]) -> Task:
     found = dict(row)
     found["group"] = found.pop("group_number")
     found["votes"], found["state"] = from_json(found["votes"]), TaskState(found["state"])
-    found["entries"] = from_json(found["entries"])
+    found["entries"], found["thrown_out"] = from_json(found["entries"]), from_json(found["thrown_out"])
     found["inputs"] = from_json(found["inputs"]) if found["inputs"] else {}
     return Task(**found)
 

@@ -56,6 +56,9 @@ class JobRow(SQLModel, table=True):
     workspace: str | None = Field(default=None, description="Where its winners' entries are; none: nothing is.")
     entries: int = Field(default=0, description="Of its workspace.")
     changes: str = Field(default="", description="What became of its workspace; empty: there is none.")
+    conflicted: int = Field(default=0, description="Tasks whose winner conflicted with what others left.")
+    retried: int | None = Field(default=None, description="The one of them that is tried anew, alone.")
+    silent_since: datetime | None = Field(default=None, sa_type=_MOMENT, description="Since then no model answered.")
     log_seq: int = 0
     reason: str = ""
     result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
@@ -94,7 +97,8 @@ class TaskRow(SQLModel, table=True):
     behind: int | None = Field(default=None, description="Entries of the job's workspace before its own.")
     entries: list[dict[str, Any]] = Field(sa_type=pg.JSONB, description="Its own: call_id and digest, in order.")
     drawn_before: int = Field(default=0, description="Attempts drawn before its last conflict.")
-    conflicts: int = 0
+    conflicts: int = Field(default=0, description="In a row, with nothing moved meanwhile that explains them.")
+    thrown_out: dict[str, int] = Field(sa_type=pg.JSONB, description="Attempts since then without a vote, by flag.")
     reason: str = ""
 
 
@@ -106,6 +110,7 @@ class AttemptRow(SQLModel, table=True):
         check_states("state", AttemptState),
         sa.Index("ix_attempts_of_task", "job_id", "number", "attempt", unique=True),
         sa.Index("ix_attempts_deadline", "deadline", postgresql_where=sa.text("state = 'running'")),
+        sa.Index("ix_attempts_begins", "begins_at", postgresql_where=sa.text("begins_at IS NOT NULL")),
         _CHANGING,
     )
 
@@ -127,6 +132,9 @@ class AttemptRow(SQLModel, table=True):
     calls: int = 0
     asked_again: int = 0
     begun_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    begins_at: datetime | None = Field(
+        default=None, sa_type=_MOMENT, description="When its agent is asked; none: it was."
+    )
     deadline: datetime = Field(sa_type=_MOMENT, description="Nothing heard until then: it is lost.")
     ended_at: datetime | None = Field(default=None, sa_type=_MOMENT)
 

@@ -31,6 +31,8 @@ _WORDS = {
     "not_committed": "Its changes were not committed.",
     "unknown": "Whether its changes were committed is not known.",
 }
+#: Said where a commit was under way, and nothing of it came about.
+_NONE_MADE = "None of its changes was made."
 
 
 class WorkspaceCourse(JobCourse):
@@ -57,7 +59,8 @@ class WorkspaceCourse(JobCourse):
         if nothing:
             self._discard()
         if not withdrawn or not nothing:
-            job.reason = f"{_WORDS[committed.state]} {committed.reason}".rstrip()
+            none = committed.state == "partly_committed" and not committed.done
+            job.reason = f"{_NONE_MADE if none else _WORDS[committed.state]} {committed.reason}".rstrip()
         told = {"state": job.state, "reason": job.reason, "changes": job.changes, "result": job.result}
         what = f"failed, {counted}" if committed.done else str(job.state)
         self._note("job", told, f"{what}: {job.reason}")

@@ -165,7 +165,8 @@ async def test_a_budget_ends_a_job_before_it_is_passed(ada: Caller) -> None:
     """No attempt begins whose share is not there: the job fails, says so, and has used no more than it may."""
     budget = {"tokens": 3_000, "tokens_per_attempt": 300}
     job = await ended(ada, await begin(ada, **hanoi.job(5), tasks=hanoi.tasks(5), budget=budget, **SURE))
-    assert ("failed", "The budget has no room for another attempt.") == (job["state"], job["reason"])
+    used = f"{job['tokens']} of 3000 tokens are used, and an attempt may use 300"
+    assert ("failed", f"The budget has no room for another attempt: {used}.") == (job["state"], job["reason"])
     assert 0 < job["tokens"] <= 3_000
 
 
@@ -174,7 +175,8 @@ async def test_a_task_without_a_majority_fails_honestly(ada: Caller) -> None:
     tasks = [{"id": "riddle", "task": "What has an eye and cannot see?"}]
     job = await ended(ada, await begin(ada, task="Riddles", tasks=tasks, k=2, attempts_max=4))
     assert ("failed", "failed") == (job["state"], job["tasks"][0]["state"])
-    assert "Task riddle failed. No answer can win: 4 attempts, votes: none." == job["reason"]
+    tried = "4 attempts: 3 thrown out (no final answer), 1 still under way, votes: none"
+    assert f"Task riddle failed. No answer can win: {tried}." == job["reason"]
     # The last one could not have made a winner any more.
     assert [("flagged", ["no_final_answer"])] * 3 + [("withdrawn", [])] == sorted(
         (attempt["state"], attempt["flags"]) for attempt in job["tasks"][0]["attempts"]

@@ -146,10 +146,11 @@ READ = {
     ' active int, attempts int, running int, flagged int, agreed int, "cast" int, tokens bigint, cost float8,'
     " unpriced bool, reason text, result jsonb, log_seq int, created_at timestamptz, ended_at timestamptz",
     "job_tasks": "job_id text, tenant text, number int, task_id text, text text, state text, needs text[],"
-    " produces text[], group_number int, k int, votes jsonb, drawn int, running int, answer jsonb, reason text",
+    " produces text[], group_number int, k int, votes jsonb, drawn int, drawn_before int, running int, answer jsonb,"
+    " reason text",
     "job_attempts": "attempt_id text, job_id text, tenant text, number int, attempt int, conversation_id text,"
     " state text, vote_key text, answer jsonb, tree_digest text, flags text[], reason text, input_tokens int,"
-    " output_tokens int, cost float8, calls jsonb, asked_again int, begun_at timestamptz, ended_at timestamptz",
+    " output_tokens int, cost float8, calls int, asked_again int, begun_at timestamptz, ended_at timestamptz",
     "job_log": "job_id text, seq int, tenant text, type text, at timestamptz, data jsonb",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
     " message_type text, body text, state text, received_at timestamptz, resolved_at timestamptz, resolved_by text",

@@ -34,6 +34,12 @@ FROM read.job_attempts
 WHERE tenant = :tenant AND job_id = :job_id
 ORDER BY number, attempt
 
+-- name: open_cards
+SELECT conversation_id, approval_id
+FROM read.approvals
+WHERE tenant = :tenant AND state = 'pending' AND conversation_id = ANY (:conversation_ids::text[])
+ORDER BY created_at, approval_id
+
 -- name: read_log
 SELECT seq, type, at, data
 FROM read.job_log

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Refused
-from placet.contracts.ids import new_id, own_id
+from placet.contracts.ids import job_conversation_id, new_id, own_id
 from placet.contracts.messages import Author, CancelJob, JobBudget, RunJob
 from placet.domain.division import Unsound, checked
 from placet.gateway.conversations.items import Item
@@ -232,7 +232,10 @@ async def whole_job(deps: Deps, caller: Caller, job_id: str) -> WholeJobOut:
     async with reading(deps.runtime.database) as connection:
         tasks = await store.tasks_of(connection, caller.tenant, job_id)
         attempts = await store.attempts_of(connection, caller.tenant, job_id)
-    return whole_out(row, tasks, attempts)
+        asking = [each["conversation_id"] for each in attempts if each["state"] == "running"]
+        asking += [job_conversation_id(caller.tenant, "job-conversation", job_id)] if row["state"] == "waiting" else []
+        cards = await store.open_cards(connection, caller.tenant, asking) if asking else {}
+    return whole_out(row, tasks, attempts, cards)
 
 
 async def cancel_job(deps: Deps, caller: Caller, job_id: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -165,6 +165,7 @@ class AttemptOut(BaseModel):
     cost: float | None
     calls: int
     asked_again: int = Field(description="Times that a model was asked again because a worker died: paid twice.")
+    waits_for: list[str] = Field(description="Approvals that people are asked for in it, oldest first.")
     begun_at: datetime
     ended_at: datetime | None
 
@@ -196,6 +197,7 @@ class WholeJobOut(JobOut):
     p: float | None = Field(description="Share of the votes that were for the winners; null before the first.")
     division: TaskOut | None = None
     tasks: list[TaskOut]
+    waits_for: list[str] = Field(description="Approvals that it waits for: of its attempts, and of its changes.")
     last_event_id: int
 
 
@@ -233,11 +235,11 @@ def job_out(row: Row) -> dict[str, Any]:
     }
 
 
-def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row]) -> WholeJobOut:
-    """Return all that is told of a job."""
+def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row], cards: Mapping[str, list[str]]) -> WholeJobOut:
+    """Return all that is told of a job; `cards` are the approvals that wait in its conversations."""
     tried: dict[int, list[AttemptOut]] = {}
     for each in attempts:
-        tried.setdefault(each["number"], []).append(_attempt_out(each))
+        tried.setdefault(each["number"], []).append(_attempt_out(each, cards.get(each["conversation_id"], [])))
     told = [_task_out(each, tried.get(each["number"], [])) for each in tasks]
     return WholeJobOut(
         **job_out(row),
@@ -247,6 +249,7 @@ def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row]) -> WholeJ
         p=row["agreed"] / row["cast"] if row["cast"] else None,
         division=next((each for each in told if each.number == 0), None),
         tasks=[each for each in told if each.number],
+        waits_for=[each for found in cards.values() for each in found],
         last_event_id=row["log_seq"],
     )
 
@@ -257,8 +260,8 @@ def _task_out(row: Row, attempts: list[AttemptOut]) -> TaskOut:
     return TaskOut(id=row["task_id"], task=row["text"], attempts=attempts, **places, **told)
 
 
-def _attempt_out(row: Row) -> AttemptOut:
+def _attempt_out(row: Row, cards: list[str]) -> AttemptOut:
     names = ("attempt", "conversation_id", "state", "answer", "flags", "reason", "cost", "calls", "asked_again")
     told = {name: row[name] for name in (*names, "begun_at", "ended_at")}
     tokens = row["input_tokens"] + row["output_tokens"]
-    return AttemptOut(id=row["attempt_id"], vote=row["vote_key"], tokens=tokens, **told)
+    return AttemptOut(id=row["attempt_id"], vote=row["vote_key"], tokens=tokens, waits_for=cards, **told)

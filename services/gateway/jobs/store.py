@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -41,6 +41,14 @@ async def tasks_of(connection: Connection, tenant: str, job_id: str) -> list[Row
 async def attempts_of(connection: Connection, tenant: str, job_id: str) -> list[Row]:
     """Return a job's attempts, by task and then by number."""
     return [_read(row, "answer") for row in await connection.run(QUERIES.attempts_of, tenant=tenant, job_id=job_id)]
+
+
+async def open_cards(connection: Connection, tenant: str, conversation_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the approvals that wait in conversations, oldest first, by conversation."""
+    found: dict[str, list[str]] = {}
+    for row in await connection.run(QUERIES.open_cards, tenant=tenant, conversation_ids=list(conversation_ids)):
+        found.setdefault(row["conversation_id"], []).append(row["approval_id"])
+    return found
 
 
 async def read_log(connection: Connection, tenant: str, job_id: str, after: int, limit: int) -> list[Item]:

@@ -45,3 +45,13 @@ def money_of_each(number: int, budget: JobBudget, spent: Spent) -> float | None:
     if budget.cost is None:
         return None
     return max(0.0, budget.cost - spent.cost) / max(1, spent.running + number)
+
+
+def no_room(budget: JobBudget, spent: Spent) -> str:
+    """Return why a job may begin no attempt any more, in numbers."""
+    share = budget.tokens_per_attempt
+    why = f"{spent.tokens} of {budget.tokens} tokens are used, and an attempt may use {share}"
+    if budget.tokens is None or affordable(1, budget.model_copy(update={"cost": None}), spent):
+        why = f"${spent.cost:.4f} of ${budget.cost} is used, and an attempt may cost ${spent.cost_most:.4f}"
+        why = "it bounds the cost, and what an attempt cost is not known" if spent.unpriced else why
+    return f"The budget has no room for another attempt: {why}."

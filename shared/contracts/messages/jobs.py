@@ -209,6 +209,7 @@ class AttemptEnded(Message):
     reason: str = Field(default="", description="One sentence for people where it has no answer.")
     steps: int = 0
     calls: int = 0
+    refused: int = Field(default=0, description="Of its calls: by a rule, or by an emergency stop.")
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = Field(default=None, description="In US dollars; none: nobody knows the price.")

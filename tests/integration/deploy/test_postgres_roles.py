@@ -28,6 +28,7 @@ EXTRA = (
     "CREATE VIEW read.stops AS SELECT stop_id, reason FROM gateway.stops WHERE resumed_at IS NULL",
     "CREATE VIEW read.restores AS SELECT restored_at, backup_at FROM gateway.restores",
     "CREATE VIEW read.active_rulebook AS SELECT digest FROM policy.activations LIMIT 1",
+    "CREATE VIEW read.card_times AS SELECT conversation_id, closed_at FROM approval.approvals",
     "CREATE TABLE public.alembic_version (version_num text)",
 )
 WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -115,6 +116,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     if schema == "read":
         keys = service in {"approval", "policy", "executor"} and name == "api_keys"
         keys |= service in {"executor", "notifier"} and name == "stops"
+        keys |= service == "jobs" and name == "card_times"
         sees = (
             service == "gateway" or name == "restores" or keys or (service == "approval" and name == "active_rulebook")
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
+import psycopg
 import pytest
 
 from placet.jobs.service import build
@@ -15,7 +16,19 @@ from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
 #: Importing the tables has made them known.
-_create = create_tables(str(table_of(JobRow).schema))
+_create_jobs = create_tables(str(table_of(JobRow).schema))
+#: In place of approval's view: nobody is asked anything.
+_VIEWS = (
+    "CREATE SCHEMA IF NOT EXISTS read",
+    "CREATE TABLE IF NOT EXISTS read.card_times (tenant text, conversation_id text, closed_at timestamptz)",
+)
+
+
+def _create(url: str) -> None:
+    _create_jobs(url)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        for statement in _VIEWS:
+            connection.execute(statement)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from placet.contracts.messages import (
     RunJob,
     ToolCallFinished,
 )
-from placet.jobs.handlers import NO_BUDGET, sweep
+from placet.jobs.handlers import sweep
 from tests.support.house import Replica
 
 
@@ -37,14 +37,14 @@ def a_job(*tasks: JobTask, **changes: Any) -> RunJob:
     return RunJob(**fields | changes)
 
 
-def an_end(asked: AttemptRequested, answer: str = "A", **changes: Any) -> AttemptEnded:
+def an_end(asked: AttemptRequested, answer: str | None = "A", **changes: Any) -> AttemptEnded:
     """Return the end of an attempt that answered."""
     fields: dict[str, Any] = {
         "tenant": asked.tenant,
         "conversation_id": asked.conversation_id,
         "job_id": asked.job_id,
         "attempt_id": asked.attempt_id,
-        "answer": {"answer": answer},
+        "answer": None if answer is None else {"answer": answer},
         "input_tokens": 10,
         "output_tokens": 5,
     }
@@ -110,6 +110,69 @@ async def test_an_attempt_of_which_nothing_is_heard_is_replaced_in_its_time(repl
     assert 1 == sum("ended too late: it has no vote" in line for line in lines)
 
 
+async def test_the_time_of_an_attempt_stands_still_while_people_are_asked_in_it(replica: Replica) -> None:
+    """It is not lost while its card is open, nor before its whole time after that; then it is."""
+    plan = JobPlan(k=1, attempts_max=6, attempt_seconds=60)
+    await replica.send(a_job(JobTask(id="a", task="Do a."), plan=plan))
+    await replica.execute("UPDATE jobs.attempts SET deadline = now() - interval '1 second'")
+    (asked,) = asked_of(replica, "a")
+    held = "INSERT INTO read.card_times VALUES (:tenant, :conversation, {})"
+    place = {"tenant": "acme", "conversation": asked.conversation_id}
+    await replica.execute(held.format("now() - interval '2 minutes'"), **place)
+    await replica.execute(held.format("NULL"), **place)
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute("UPDATE read.card_times SET closed_at = now() WHERE closed_at IS NULL")
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute("UPDATE read.card_times SET closed_at = now() - interval '61 seconds'")
+    assert 1 == await sweep(replica.units, lambda _: None)
+
+
+async def test_attempts_that_no_model_answers_wait_and_do_not_count(replica: Replica) -> None:
+    """The pause is a row: the sweep asks the next agent when it is over, once; the first answer ends the silence."""
+    await replica.send(a_job(JobTask(id="a", task="Do a."), plan=JobPlan(k=1, attempts_max=1)))
+    for number in range(1, 4):
+        asked = asked_of(replica, "a")[-1]
+        await replica.send(an_end(asked, answer=None, flags=["no_model"], reason="Its model did not answer."))
+        assert number == len(asked_of(replica, "a"))
+        assert 0 == await sweep(replica.units, lambda _: None)
+        # As if nobody had looked for hours: its time begins when its agent is asked.
+        await replica.execute(
+            "UPDATE jobs.attempts SET begins_at = now(), deadline = now() WHERE begins_at IS NOT NULL"
+        )
+        assert (1, 0) == (await sweep(replica.units, lambda _: None), await sweep(replica.units, lambda _: None))
+        await replica.settle()
+    await replica.send(an_end(asked_of(replica, "a")[-1]))
+    assert ("done", "") == await state(replica)
+    assert [{"silent_since": None}] == [dict(row) for row in await replica.rows("SELECT silent_since FROM jobs.jobs")]
+
+
+async def test_a_job_that_no_model_answers_for_long_fails_and_says_so(replica: Replica) -> None:
+    """Also the division: nobody said that one was unsound."""
+    await replica.send(a_job())
+    ended: dict[str, Any] = {"answer": None, "flags": ["no_model"], "reason": "Its model did not answer."}
+    await replica.send(an_end(asked_of(replica, "division")[-1], **ended))
+    await replica.execute("UPDATE jobs.attempts SET begins_at = now() WHERE begins_at IS NOT NULL")
+    await replica.execute("UPDATE jobs.jobs SET silent_since = now() - interval '15 minutes'")
+    await sweep(replica.units, lambda _: None)
+    await replica.settle()
+    await replica.send(an_end(asked_of(replica, "division")[-1], **ended))
+    why = "No model answered for 15 minutes. The last reason: Its model did not answer."
+    assert ("failed", why) == await state(replica)
+
+
+async def test_an_attempt_that_waits_for_a_model_ends_with_its_job(replica: Replica) -> None:
+    """Its agent was never asked, so it has no conversation to end, and what it used is nothing."""
+    budget = JobBudget(tokens_per_attempt=100)
+    caller = JobCaller(conversation_id="c1", call_id="call")
+    await replica.send(a_job(JobTask(id="a", task="Do a."), plan=JobPlan(k=1), budget=budget, caller=caller))
+    await replica.send(an_end(asked_of(replica, "a")[0], answer=None, flags=["no_model"]))
+    await replica.send(CancelJob(tenant="acme", job_id="job-1", by="person:ada"))
+    await replica.execute("UPDATE jobs.attempts SET begins_at = now() WHERE begins_at IS NOT NULL")
+    assert (0, []) == (await sweep(replica.units, lambda _: None), replica.all_sent(AttemptWithdrawn))
+    (answer,) = replica.all_sent(ToolCallFinished)
+    assert 15 == answer.data["tokens"]
+
+
 async def test_a_call_is_answered_what_its_job_used(replica: Replica) -> None:
     """Attempts that ran when it ended count with their shares: what these used is told when nobody waits any more."""
     budget = JobBudget(tokens_per_attempt=100)
@@ -132,7 +195,8 @@ async def test_a_task_waits_for_room_in_the_budget(replica: Replica) -> None:
     await replica.send(an_end(asked_of(replica, "a")[1]))
     assert 1 == len(asked_of(replica, "b"))
     await replica.send(an_end(asked_of(replica, "b")[0]))
-    assert ("failed", NO_BUDGET) == await state(replica)
+    used = "45 of 130 tokens are used, and an attempt may use 100"
+    assert ("failed", f"The budget has no room for another attempt: {used}.") == await state(replica)
 
 
 async def test_no_more_tasks_are_tried_at_a_time_than_may_be(replica: Replica) -> None:

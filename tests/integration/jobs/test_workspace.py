@@ -43,9 +43,14 @@ def told(wanted: MergeWorkspace | None, total: int = 1, **changes: Any) -> Works
     """Return what became of moving one entry: it is the `total`th."""
     assert wanted is not None
     ids = wanted.model_dump(include={"tenant", "conversation_id", "job_id", "attempt_id"})
-    entry = MergedEntry(call_id=f"call-{total}", digest=f"{total}" * 64)
+    entry = MergedEntry(call_id=f"call-{total}", digest=f"{total % 10}" * 64)
     fields = {"state": "merged", "workspace_id": "w1", "entries": [entry], "total": total}
     return WorkspaceMerged(**ids | fields | changes)
+
+
+def in_conflict(wanted: MergeWorkspace | None) -> WorkspaceMerged:
+    """Return that nothing was moved, because another winner changed the same."""
+    return told(wanted, state="conflicted", keys=["files:list.txt"], workspace_id=None, entries=[], total=0)
 
 
 def committed(end: str = "committed", **changes: Any) -> JobCommitted:
@@ -116,37 +121,57 @@ async def test_a_winner_that_conflicts_is_thrown_out_and_its_task_tried_anew(rep
     await replica.send(a_job(A, B, plan=QUICK))
     one, two = await won(replica, "a"), await won(replica, "b")
     await replica.send(told(one))
-    gone: dict[str, Any] = {"workspace_id": None, "entries": [], "total": 0}
-    await replica.send(told(two, state="conflicted", keys=["files:list.txt"], **gone))
+    await replica.send(in_conflict(two))
     assert ([0, 1], 1) == ([each.base.entries for each in asked_of(replica, "b")], len(asked_of(replica, "a")))
     (row,) = await replica.rows("SELECT state, reason FROM jobs.attempts WHERE state = 'conflicted'")
     assert "The winner of another task has changed the same meanwhile: files:list.txt." == row["reason"]
     assert [
         f"task b, attempt 1 thrown out: {row['reason']} (0 calls, 15 tokens)",
-        "task b is tried again on what is there now (1 of 3)",
+        "task b is tried again on what is there now",
         "task b, attempt 2 begun",
     ] == (await lines(replica))[-3:]
     await replica.send(told(await won(replica, "b"), 2))
     assert 1 == len(replica.all_sent(ProposeJob))
 
 
-async def test_a_task_that_conflicts_again_and_again_ends_its_job_and_throws_the_rest_away(replica: Replica) -> None:
-    """Three times it is tried anew; then the job fails, and says what is thrown away."""
+async def test_a_task_that_conflicts_with_nothing_new_ends_its_job_and_throws_the_rest_away(replica: Replica) -> None:
+    """Three times it is tried anew on the same; then the job fails, and says what is thrown away."""
     await replica.send(a_job(A, B, plan=QUICK))
     await replica.send(told(await won(replica, "a")))
-    for _ in range(4):
-        wanted = await won(replica, "b")
-        await replica.send(told(wanted, state="conflicted", keys=["files:x"], workspace_id=None, entries=[], total=0))
+    for _ in range(5):
+        await replica.send(in_conflict(await won(replica, "b")))
     why = "The changes of its winner could not be kept. They conflict again and again with those of other tasks."
     assert (("failed", f"Task b failed. {why}"), "discarded") == (await state(replica), await changes(replica))
     assert "1 staged entry thrown away: nothing of it happened" in await lines(replica)
+    assert "task b is tried again on what is there now (3 of 3)" in await lines(replica)
     assert ["w1"] == [each.workspace_id for each in replica.all_sent(DiscardWorkspace)]
-    assert (4, []) == (len(asked_of(replica, "b")), replica.all_sent(ProposeJob))
+    assert (5, []) == (len(asked_of(replica, "b")), replica.all_sent(ProposeJob))
+
+
+async def test_many_tasks_that_change_the_same_are_all_kept(replica: Replica) -> None:
+    """Twelve change one file, four at a time: a round that keeps one winner never fails the job, and few are wasted."""
+    tasks = [JobTask(id=f"t{number}", task="Add a line.") for number in range(12)]
+    await replica.send(a_job(*tasks, plan=JobPlan(k=1)))
+    ended, total = set[str](), 0
+    while not replica.all_sent(ProposeJob):
+        running = [each for each in replica.all_sent(AttemptRequested) if each.attempt_id not in ended]
+        before = len(replica.all_sent(MergeWorkspace))
+        for each in running:
+            ended.add(each.attempt_id)
+            await replica.send(an_end(each, tree_digest=TREE, staged=1))
+        bases = {each.attempt_id: each.base.entries for each in running}
+        for wanted in replica.all_sent(MergeWorkspace)[before:]:
+            clean = bases[wanted.attempt_id] == total
+            total += clean
+            await replica.send(told(wanted, total) if clean else in_conflict(wanted))
+    assert (12, "waiting") == (total, (await state(replica))[0])
+    assert 12 + 6 >= len(replica.all_sent(AttemptRequested))
 
 
 @pytest.mark.parametrize(
     ("end", "reason", "expected"),
     [
+        ("partly_committed", "", ("failed", "None of its changes was made.")),
         ("not_committed", "A person denied it.", ("failed", "Its changes were not committed. A person denied it.")),
         ("partly_committed", "b failed.", ("failed", "Its changes were committed in part only. b failed.")),
         ("unknown", "", ("failed", "Whether its changes were committed is not known.")),
@@ -160,7 +185,7 @@ async def test_the_end_says_what_became_of_the_changes(
     caller = JobCaller(conversation_id="c1", call_id="call")
     await replica.send(a_job(A, plan=QUICK, caller=caller))
     await replica.send(told(await won(replica, "a")))
-    await replica.send(committed(end, reason=reason))
+    await replica.send(committed(end, reason=reason, done=int(bool(reason))))
     await replica.send(committed())
     assert expected == await state(replica)
     word = "discarded" if end == "not_committed" else end

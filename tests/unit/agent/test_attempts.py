@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from placet.agent import attempts
+from placet.agent import attempts, rules
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
-from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result, never_ran
+from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result, Settlement, never_ran
+from placet.agent.states import Event
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.errors import Poison
@@ -195,6 +196,29 @@ def test_an_attempt_that_kills_every_worker_takes_its_share() -> None:
         loses_its_worker(attempt)
     (told,) = attempt.ended
     assert (["no_model"], 700, TAKEOVERS_MAX + 1) == (told.flags, told.input_tokens, told.asked_again)
+
+
+def test_calls_that_were_refused_are_counted() -> None:
+    """By a rule or an emergency stop: its job says so beside the vote."""
+    attempt = Try()
+    attempt.says(PAYMENT)
+    attempt.does("take_result", Answer(attempt.calls()[0].call_id, Result("refused", reason="Stopped.")), BEHAVIOUR)
+    attempt.says(DONE)
+    assert [1] == [each.refused for each in attempt.ended]
+
+
+@pytest.mark.parametrize(
+    ("reason", "flags", "said"),
+    [
+        (rules.NO_MODEL, ["no_model"], "Its model did not answer."),
+        (rules.TOO_LONG, ["token_limit"], "It became longer than its model reads."),
+    ],
+)
+def test_a_model_that_is_away_is_told_from_one_that_reads_no_more(reason: str, flags: list[str], said: str) -> None:
+    """The first is no fault of the attempt; the second is, and another one may do better."""
+    attempt = Try()
+    attempt.does("settle", attempt.claims[-1], Settlement(Event.MODEL_FAILED, reason=reason))
+    assert [(flags, said)] == [(each.flags, each.reason) for each in attempt.ended]
 
 
 def test_attempts_that_staged_the_same_agree() -> None:

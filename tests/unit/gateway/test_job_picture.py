@@ -16,7 +16,7 @@ def an_attempt(number: int, **changes: Any) -> AttemptOut:
     """Build an attempt at a task."""
     fields: dict[str, Any] = {"id": f"attempt-{number}", "attempt": number, "conversation_id": f"c{number}"}
     fields |= {"state": "running", "vote": None, "answer": None, "flags": [], "reason": "", "tokens": 0, "cost": None}
-    fields |= {"calls": 0, "asked_again": 0, "begun_at": NOW, "ended_at": None}
+    fields |= {"calls": 0, "asked_again": 0, "waits_for": [], "begun_at": NOW, "ended_at": None}
     return AttemptOut(**fields | changes)
 
 

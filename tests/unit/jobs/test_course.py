@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.states import AttemptState, JobState, TaskState
 
 pytestmark = pytest.mark.unit
+
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 
 
 def a_course(*tasks: str, **spec: Any) -> Course:
@@ -71,11 +74,11 @@ def test_what_is_thrown_out_has_no_vote_and_another_takes_its_place() -> None:
     """It is counted and paid for; the task needs as many votes as before."""
     course = a_course("a")
     task, (first, second) = started(course)
-    course.take(task, first, an_end(first, flags=["malformed_call"]))
+    course.take(task, first, an_end(first, flags=["malformed_call"]), NOW)
     assert (AttemptState.FLAGGED, {}, 2, 3) == (first.state, task.votes, task.running, task.drawn)
     third = course.new_attempts[-1]
-    course.take(task, second, an_end(second))
-    course.take(task, third, an_end(third))
+    course.take(task, second, an_end(second), NOW)
+    course.take(task, third, an_end(third), NOW)
     assert (TaskState.DECIDED, {"answer": "A"}) == (task.state, task.answer)
     assert (1, 3, 45) == (course.job.flagged, course.job.attempts, course.job.tokens)
 
@@ -88,7 +91,7 @@ def test_a_lost_attempt_costs_its_share_until_it_is_heard_of() -> None:
     assert (100, 2, 3) == (course.job.tokens, task.running, task.drawn)
     assert any(isinstance(each, AttemptWithdrawn) for each in course.emitted)
     assert "lost: 100 tokens are counted" in next(data["line"] for _, data in course.log if data.get("state") == "lost")
-    course.take(task, first, an_end(first))
+    course.take(task, first, an_end(first), NOW)
     assert (15, {}, AttemptState.LOST) == (course.job.tokens, task.votes, first.state)
     assert "ended too late: it has no vote" in course.log[-1][1]["line"]
 
@@ -98,8 +101,10 @@ def test_a_lost_attempt_that_answers_nothing_keeps_its_share() -> None:
     course = a_course("a", budget=JobBudget(tokens_per_attempt=100))
     task, (first, _) = started(course)
     course.lose(task, first)
-    course.take(task, first, an_end(first, flags=["stopped"], input_tokens=0, output_tokens=0))
+    course.take(task, first, an_end(first, flags=["stopped"], input_tokens=0, output_tokens=0), NOW)
     assert (100, 100) == (course.job.tokens, first.input_tokens)
+    said = "ended too late: it has no vote. What it used is not known: its share stays counted. (0 calls, 100 tokens)"
+    assert course.log[-1][1]["line"].endswith(said)
 
 
 def test_what_a_stopped_question_used_is_said_not_to_be_counted() -> None:
@@ -108,9 +113,17 @@ def test_what_a_stopped_question_used_is_said_not_to_be_counted() -> None:
     task, (first, _) = started(course)
     course.close([task], [first])
     why = "Stopped by its job. Its model was being asked: what that question used is not counted."
-    course.take(task, first, an_end(first, flags=["stopped"], reason=why, input_tokens=0, output_tokens=0))
+    course.take(task, first, an_end(first, flags=["stopped"], reason=why, input_tokens=0, output_tokens=0), NOW)
     assert why == first.reason
-    assert course.log[-1][1]["line"].endswith(f"ended too late: it has no vote. {why}")
+    assert course.log[-1][1]["line"].endswith(f"was withdrawn: it has no vote. {why}")
+
+
+def test_calls_that_were_refused_are_said_beside_the_vote() -> None:
+    """An attempt whose write a rule or an emergency stop refused votes all the same, with nothing staged."""
+    course = a_course("a")
+    task, (first, _) = started(course)
+    course.take(task, first, an_end(first, refused=2), NOW)
+    assert ", 2 calls refused (0 calls, 15 tokens)" in course.log[-1][1]["line"]
 
 
 @pytest.mark.parametrize(("number", "times"), [(1, "once"), (2, "2 times")])
@@ -118,7 +131,7 @@ def test_what_was_paid_twice_is_said(number: int, times: str) -> None:
     """A worker died while its model was asked: the line of the attempt says so."""
     course = a_course("a")
     task, (first, _) = started(course)
-    course.take(task, first, an_end(first, asked_again=number))
+    course.take(task, first, an_end(first, asked_again=number), NOW)
     assert f"asked again {times} after a worker died" in course.log[-1][1]["line"]
 
 
@@ -133,7 +146,7 @@ def test_a_job_without_room_for_a_share_waits_and_says_so() -> None:
     course = a_course("a", budget=JobBudget(tokens=150, tokens_per_attempt=100))
     task, attempts = started(course)
     assert (1, True) == (len(attempts), course.job.starved)
-    course.take(task, attempts[0], an_end(attempts[0]))
+    course.take(task, attempts[0], an_end(attempts[0]), NOW)
     assert (2, 15) == (task.drawn, course.job.tokens)
 
 
@@ -141,10 +154,76 @@ def test_a_task_that_nobody_can_win_any_more_ends_its_job() -> None:
     """No attempt is drawn whose vote could not matter."""
     course = a_course("a", plan=JobPlan(k=2, attempts_max=3))
     task, (first, second) = started(course)
-    course.take(task, first, an_end(first, "A"))
-    course.take(task, second, an_end(second, "B"))
+    course.take(task, first, an_end(first, "A"), NOW)
+    course.take(task, second, an_end(second, "B"), NOW)
     assert (TaskState.FAILED, JobState.FAILED, 2) == (task.state, course.job.state, task.drawn)
     assert course.job.reason.startswith("Task a failed. No answer can win: 2 attempts, votes: ")
+
+
+def test_a_task_that_nobody_can_win_says_what_was_thrown_out() -> None:
+    """By its flags, with what was lost, in the job's reason; the log says each in a sentence."""
+    course = a_course("a", plan=JobPlan(k=1, attempts_max=4))
+    task, _ = started(course)
+    ends = [("no_final_answer", "It said nothing."), ("token_limit", ""), ("token_limit", "")]
+    for flag, reason in ends:
+        attempt = course.new_attempts[-1]
+        course.take(task, attempt, an_end(attempt, flags=[flag], reason=reason), NOW)
+    course.lose(task, course.new_attempts[-1])
+    why = "4 attempts: 3 thrown out (1 no final answer, 2 token limit), 1 lost, votes: none"
+    assert f"Task a failed. No answer can win: {why}." == course.job.reason
+    told = [data["line"] for _, data in course.log if data.get("state") == "flagged"]
+    assert ["It said nothing. (0 calls, 15 tokens)", "token limit (0 calls, 15 tokens)"] == [
+        each.partition("thrown out: ")[2] for each in told[:2]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        ([], "No division was sound. No answer can win: 3 attempts: 3 thrown out (unsound division), votes: none."),
+        (
+            ["no_final_answer"],
+            "The task was not divided. No answer can win: 3 attempts: 3 thrown out (no final answer), votes: none.",
+        ),
+    ],
+)
+def test_a_division_that_fails_says_why(flags: list[str], what: str) -> None:
+    """Nobody is told that divisions were unsound where there was none."""
+    course = a_course()
+    task, _ = started(course)
+    for _ in range(3):
+        attempt = course.new_attempts[-1]
+        course.take(task, attempt, an_end(attempt, flags=flags), NOW)
+    assert what == course.job.reason
+
+
+def test_an_attempt_that_no_model_answers_does_not_count_and_the_next_one_waits_longer() -> None:
+    """Each pause is as long as the silence so far, a minute at most; after fifteen the job is given up."""
+    course = a_course("a", plan=JobPlan(k=1, attempts_max=1))
+    task, _ = started(course)
+    waited = []
+    for minutes in (0, 0.5, 14.9):
+        attempt, now = course.new_attempts[-1], NOW + timedelta(minutes=minutes)
+        course.take(task, attempt, an_end(attempt, flags=["no_model"]), now)
+        waited.append((course.new_attempts[-1].begins_at or now) - now)
+    assert [timedelta(seconds=1), timedelta(seconds=30), timedelta(seconds=60)] == waited
+    assert 1 == sum(isinstance(each, AttemptRequested) for each in course.emitted)
+    assert "The next one waits 60 s." in course.log[-1][1]["line"]
+    attempt = course.new_attempts[-1]
+    course.take(task, attempt, an_end(attempt, flags=["no_model"], reason="Why."), NOW + timedelta(minutes=15))
+    assert (JobState.FAILED, "No model answered for 15 minutes. The last reason: Why.") == (
+        course.job.state,
+        course.job.reason,
+    )
+
+
+def test_any_answer_ends_the_silence() -> None:
+    """Also one that is thrown out for another reason: a model said it."""
+    course = a_course("a")
+    task, (first, second) = started(course)
+    course.take(task, first, an_end(first, flags=["no_model"]), NOW)
+    course.take(task, second, an_end(second, flags=["token_limit"]), NOW)
+    assert (None, None) == (course.job.silent_since, course.new_attempts[-1].begins_at)
 
 
 def test_no_attempt_is_paid_for_where_attempts_max_is_less_than_the_lead() -> None:
@@ -169,11 +248,11 @@ def test_an_unsound_division_is_thrown_out_and_made_again() -> None:
     task, (first,) = started(course)
     circle = [{"id": "a", "task": "A", "needs": ["b"]}, {"id": "b", "task": "B", "needs": ["a"]}]
     wrong = an_end(first).model_copy(update={"answer": {"complexity": 5, "tasks": circle}})
-    course.take(task, first, wrong)
+    course.take(task, first, wrong, NOW)
     assert (["unsound_division"], JobState.DIVIDING, 2) == (first.flags, course.job.state, task.drawn)
     second = course.new_attempts[-1]
     sound = {"complexity": 5, "tasks": [{"id": "a", "task": "A", "needs": []}]}
-    course.take(task, second, an_end(second).model_copy(update={"answer": sound}))
+    course.take(task, second, an_end(second).model_copy(update={"answer": sound}), NOW)
     assert (JobState.RUNNING, 1, "a") == (course.job.state, course.job.tasks, course.new_tasks[-1].task_id)
     voted, divided = [data["line"] for _, data in course.log][-2:]
     assert (True, "divided into 1 task in 1 group") == ("voted" in voted, divided)
@@ -185,7 +264,7 @@ def test_a_late_division_divides_nothing() -> None:
     task, (first,) = started(course)
     course.lose(task, first)
     sound = {"complexity": 5, "tasks": [{"id": "a", "task": "A", "needs": []}]}
-    course.take(task, first, an_end(first).model_copy(update={"answer": sound}))
+    course.take(task, first, an_end(first).model_copy(update={"answer": sound}), NOW)
     assert (JobState.DIVIDING, 0) == (course.job.state, course.job.tasks)
 
 

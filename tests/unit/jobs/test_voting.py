@@ -18,7 +18,8 @@ from placet.domain.reliability import (
     least_k,
     votes_needed,
 )
-from placet.jobs.rules.budget import Spent, affordable, money_of_each
+from placet.jobs.rules.budget import Spent, affordable, money_of_each, no_room
+from placet.jobs.rules.places import width
 from placet.jobs.rules.voting import lacking, leader, next_step, vote_key
 
 pytestmark = pytest.mark.unit
@@ -127,3 +128,35 @@ def test_what_is_left_of_the_money_is_for_all_that_run() -> None:
     """Attempts have jobs done for equal parts; without a bound of cost there is none for them."""
     bound, spent = JobBudget(cost=2.0), Spent(cost=0.5, running=1, cost_most=0.1)
     assert (0.5, None) == (money_of_each(2, bound, spent), money_of_each(2, JobBudget(), spent))
+
+
+@pytest.mark.parametrize(
+    ("decided", "conflicted", "expected"),
+    [(0, 0, 4), (9, 0, 4), (0, 1, 1), (4, 3, 1), (6, 3, 1), (12, 3, 2), (4, 1, 2), (20, 1, 4)],
+)
+def test_fewer_new_tasks_are_tried_at_a_time_where_winners_conflict(
+    decided: int, conflicted: int, expected: int
+) -> None:
+    """The share of pairs that did not conflict, one at least; a single conflict is forgotten."""
+    assert expected == width(4, decided, conflicted)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "why"),
+    [
+        (
+            JobBudget(tokens=130, tokens_per_attempt=100),
+            Spent(tokens=45),
+            "45 of 130 tokens are used, and an attempt may",
+        ),
+        (
+            JobBudget(cost=1.0),
+            Spent(cost=0.9, cost_most=0.2),
+            "$0.9000 of $1.0 is used, and an attempt may cost $0.2000",
+        ),
+        (JobBudget(cost=1.0), Spent(unpriced=True), "what an attempt cost is not known"),
+    ],
+)
+def test_a_budget_without_room_says_so_in_numbers(budget: JobBudget, spent: Spent, why: str) -> None:
+    """By the bound that is reached."""
+    assert (0, True) == (affordable(1, budget, spent), why in no_room(budget, spent))

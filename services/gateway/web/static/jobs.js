@@ -3,6 +3,8 @@ import { keepTime } from "./time.js";
 import { t } from "./words.js";
 
 const GATHER_MS = 400;
+// What people are asked in attempts is no line of the log.
+const PEOPLE_MS = 15_000;
 const main = document.getElementById("main");
 const connection = document.getElementById("connection");
 let waiting = null;
@@ -29,6 +31,7 @@ for (const kind of ["job", "division", "task", "attempt", "changes"]) events.add
 events.addEventListener("job", (event) => {
   over ||= OVER.includes(JSON.parse(event.data).state);
 });
+setInterval(() => over || document.hidden || look(), PEOPLE_MS);
 addEventListener("pagehide", () => events.close());
 
 keepTime(document);

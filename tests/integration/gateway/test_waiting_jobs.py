@@ -1,0 +1,67 @@
+"""A job whose attempt waits for people says so, with the card that they are asked by."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from placet.contracts.ids import job_conversation_id, own_id
+from placet.contracts.messages import JobBudget, JobPlan
+from tests.builders import a_call
+from tests.support.gateway import House, an_approval_row, insert, open_house
+
+JOB = own_id("acme", "job-1")
+SPEC = {"task": "Everything.", "plan": JobPlan().model_dump(), "budget": JobBudget().model_dump()}
+NONE: dict[str, Any] = {"flags": [], "reason": "", "input_tokens": 0, "output_tokens": 0, "calls": 0, "asked_again": 0}
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One gateway, and a job of which one attempt runs and one is over."""
+    async with open_house(gateway_database_url, tmp_path) as made:
+        now = made.query("SELECT now()")[0][0]
+        place = {"tenant": "acme", "job_id": JOB}
+        insert(made.url, "jobs", **place, agent="default", author="person:ada", state="running", changes="", entries=0,
+               spec=SPEC, tasks=1, decided=0, active=1, attempts=2, running=1, flagged=1, agreed=0, cast=0, tokens=0,
+               cost=0.0, unpriced=False, reason="", log_seq=0, created_at=now)  # fmt: skip
+        insert(made.url, "job_tasks", **place, number=1, task_id="a", text="Do a.", state="running", needs="{}",
+               produces="{}", group_number=0, k=1, votes={}, drawn=2, drawn_before=0, running=1, reason="")  # fmt: skip
+        for number, state in enumerate(("flagged", "running"), 1):
+            attempt = {"attempt_id": f"attempt-{number}", "attempt": number, "conversation_id": f"acme_a{number}"}
+            insert(made.url, "job_attempts", **place, number=1, **attempt, state=state, begun_at=now,
+                   **NONE | {"flags": "{}"})  # fmt: skip
+            ask(made, f"acme_a{number}", f"card-{number}")
+        yield made
+
+
+@pytest.fixture
+async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
+    """Who asked for the job."""
+    async with house.client(house.key("chat", "decide")) as made:
+        yield made
+
+
+def ask(house: House, conversation_id: str, approval_id: str) -> None:
+    """Have people asked about a call in a conversation."""
+    row = an_approval_row(a_call(), conversation_id=conversation_id, approval_id=approval_id)
+    insert(house.url, "approvals", **row)
+
+
+async def test_a_job_says_which_cards_its_attempts_wait_for(client: httpx.AsyncClient) -> None:
+    """Of attempts that are under way: over HTTP, and as a link on its page."""
+    job, page = (await client.get(f"/v1/jobs/{JOB}")).json(), (await client.get(f"/jobs/{JOB}")).text
+    (task,) = job["tasks"]
+    assert (["card-2"], [[], ["card-2"]]) == (job["waits_for"], [each["waits_for"] for each in task["attempts"]])
+    assert ("waits for people" in page, "/inbox/card-1" in page, "/inbox/card-2" in page) == (True, False, True)
+
+
+async def test_a_job_that_asks_about_its_changes_says_so(house: House, client: httpx.AsyncClient) -> None:
+    """Its card is in the conversation in which people decide about it."""
+    house.query("UPDATE read.jobs SET state = 'waiting'")
+    house.query("UPDATE read.approvals SET state = 'denied'")
+    ask(house, job_conversation_id("acme", "job-conversation", JOB), "card-3")
+    assert ["card-3"] == (await client.get(f"/v1/jobs/{JOB}")).json()["waits_for"]
