@@ -90,6 +90,7 @@ def problem_line(response: httpx.Response) -> str:
     parts = [str(problem.get("title", response.reason_phrase)), str(problem.get("detail", ""))]
     extra = [f"{name} {problem[name]}" for name in ("state", "decided_by", "decided_at") if problem.get(name)]
     extra += [f"there are: {', '.join(map(str, problem['agents']))}"] if problem.get("agents") else []
+    extra += [f"did you mean: {', '.join(map(str, problem['near']))}"] if problem.get("near") else []
     faults = problem.get("errors", [])
     errors = [f"{each.get('pointer') or each.get('parameter', '')} {each.get('detail', '')}" for each in faults]
     errors += [f"{each['line']}:{each['column']} {each['problem']}" for each in problem.get("problems", [])]
