@@ -166,9 +166,12 @@ def packages_of(root: Path) -> set[Package]:
 def main(arguments: Sequence[str]) -> int:
     """Print the weaknesses; return the exit code."""
     parser = argparse.ArgumentParser(description="Look up known weaknesses of every pinned package, offline.")
-    parser.add_argument("database", type=Path, help="OSV records: a folder, or all.zip of an ecosystem")
-    database: Path = parser.parse_args(arguments).database
-    packages, seen = packages_of(ROOT), 0
+    parser.add_argument("database", type=Path, nargs="?", help="OSV records: a folder, or all.zip of an ecosystem")
+    given: Path | None = parser.parse_args(arguments).database
+    if given is None:
+        sys.stderr.write("placet: name a copy of the OSV database: make advisories DATABASE=folder\n")
+        return 2
+    database, packages, seen = given, packages_of(ROOT), 0
 
     def counted() -> Iterator[Mapping[str, Any]]:
         nonlocal seen

@@ -21,7 +21,7 @@ from placet.agent import rules
 from placet.agent.rules import CheckedCall
 from placet.agent.transcript import History
 from placet.contracts.canonical import parse_arguments
-from placet.domain.card_text import is_hidden, mixed_scripts
+from placet.domain.card_text import mixed_scripts, visible
 from placet.domain.catalog import Catalog
 from placet.domain.origins import AGENT, QUOTED, TOOL, USER, texts_in
 
@@ -224,7 +224,7 @@ def _is_spelt_plainly(text: str) -> bool:
     if text.isascii() and text.isprintable():
         return True
     shown = text.replace("\n", "").replace("\t", "")
-    return not any(map(is_hidden, shown)) and is_normalized("NFKC", text) and not any(mixed_scripts(text))
+    return shown == visible(shown) and is_normalized("NFKC", text) and not any(mixed_scripts(text))
 
 
 def _stands_in(plain: str, text: str) -> bool:

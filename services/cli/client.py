@@ -17,12 +17,15 @@ TIMEOUT_SECONDS = 15.0
 _SECRET = re.compile(r"[!-~]+")
 
 
-def address() -> str:
-    """Return the gateway's address: PLACET_URL, or what `placet up` left in its data folder, or its default."""
+def address(data: Path | None = None) -> str:
+    """Return the gateway's address: PLACET_URL, or what `placet up` left in its data folder, or its default.
+
+    The folder is `data`, or else PLACET_DATA.
+    """
     if url := os.environ.get("PLACET_URL"):
         return url.rstrip("/")
     try:
-        return (_data() / "url").read_text().strip()
+        return ((data or _data()) / "url").read_text().strip()
     except OSError:
         return "http://127.0.0.1:8080"
 
@@ -31,11 +34,11 @@ def _data() -> Path:
     return Path(os.environ.get("PLACET_DATA", ".data"))
 
 
-def api_key() -> str:
-    """Return the API key: PLACET_KEY, or what `placet up` left in its data folder."""
+def api_key(data: Path | None = None) -> str:
+    """Return the API key: PLACET_KEY, or what `placet up` left in its data folder: `data`, or else PLACET_DATA."""
     if key := os.environ.get("PLACET_KEY"):
         return _a_secret(key, "PLACET_KEY is no API key")
-    path = _data() / "admin.key"
+    path = (data or _data()) / "admin.key"
     try:
         return _a_secret(path.read_text().strip(), f"{path} holds no API key")
     except (OSError, UnicodeDecodeError):
@@ -90,6 +93,7 @@ def problem_line(response: httpx.Response) -> str:
     parts = [str(problem.get("title", response.reason_phrase)), str(problem.get("detail", ""))]
     extra = [f"{name} {problem[name]}" for name in ("state", "decided_by", "decided_at") if problem.get(name)]
     extra += [f"there are: {', '.join(map(str, problem['agents']))}"] if problem.get("agents") else []
+    extra += [f"did you mean: {', '.join(map(str, problem['near']))}"] if problem.get("near") else []
     faults = problem.get("errors", [])
     errors = [f"{each.get('pointer') or each.get('parameter', '')} {each.get('detail', '')}" for each in faults]
     errors += [f"{each['line']}:{each['column']} {each['problem']}" for each in problem.get("problems", [])]

@@ -24,6 +24,7 @@ def stop(  # noqa: PLR0913 - each is an option
     *,
     everything: Annotated[bool, typer.Option("--all", help="All calls of everybody; for the house.")] = False,
     by_another: Annotated[bool, typer.Option(help="Only someone else may lift it.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Stop it though no such name is known.")] = False,
     json: Json = False,
 ) -> None:
     """Let no such call begin to run from now on. What waits for people stays; what runs ends by itself."""
@@ -35,7 +36,8 @@ def stop(  # noqa: PLR0913 - each is an option
         fail("say what to stop: --tool NAME, --agent NAME, --tenant NAME or --all", code=2)
     if not reason:
         fail("say why: --reason TEXT", code=2)
-    made = call("POST", "/v1/stops", json={**given, "reason": reason, "by_another": by_another})
+    asked = {**given, "reason": reason, "by_another": by_another, "anyway": anyway}
+    made = call("POST", "/v1/stops", json=asked)
     show_json(made) if json else out.print(f"stopped; lift it with: placet resume {made['id']}")
 
 

@@ -14,6 +14,7 @@ from placet.contracts.messages import MailBounced
 from placet.notifier import rules, store
 from placet.notifier.cards import Address
 from placet.notifier.changes import change_of
+from placet.notifier.store.calls import take
 from placet.notifier.store.mails import approvals_in
 from placet.runtime.consumer import Arrival
 from placet.runtime.work import Work
@@ -25,10 +26,11 @@ BOUNCES = Counter("placet_mails_bounced_total", "Mails that a relay had taken an
 
 async def take_bounces(arrivals: Sequence[Arrival[MailBounced]], work: Work) -> None:
     """Give up the cards of mails that came back, loudly: an address is wrong, and somebody must see to it."""
-    for each in arrivals:
+    about = [await approvals_in(work, each.message.tenant, each.message.mail_id) for each in arrivals]
+    await take(work, approval_ids={approval_id for found in about for approval_id, _ in found})
+    for each, found in zip(arrivals, about, strict=True):
         work.cause = each.cause
         bounce = each.message
-        found = await approvals_in(work, bounce.tenant, bounce.mail_id)
         # A report without words of its own repeats the status.
         words = bounce.reason if bounce.status in bounce.reason else f"{bounce.status} {bounce.reason}"
         reason = f"the mail came back: {words}".strip()

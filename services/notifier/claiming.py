@@ -107,9 +107,11 @@ async def recount(units: UnitOfWork, limits: Limits) -> int:
 
 
 async def _recount(work: Work, place: store.Place, limits: Limits) -> None:
+    """Recount one address. What others have locked counts as it is, and is moved at the next look."""
     await store.queue_up(work, [place])
-    waiting = sorted(await store.waiting_at(work, place), key=lambda each: (each.approval_id, each.delivery_id))
-    moved = card_limits.recount(waiting, limits, work.now)
+    waiting, free = await store.waiting_at(work, place)
+    waiting.sort(key=lambda each: (each.approval_id, each.delivery_id))
+    moved = [each for each in card_limits.recount(waiting, limits, work.now) if each.before.delivery_id in free]
     await store.change(work, [each.after for each in moved])
     work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
 

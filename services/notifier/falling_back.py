@@ -14,6 +14,7 @@ from prometheus_client import Counter
 from placet.notifier import store, undelivered
 from placet.notifier.changes import change_of
 from placet.notifier.rules import Moved
+from placet.notifier.store.calls import take
 from placet.runtime.work import UnitOfWork, Work
 
 log = structlog.get_logger(__name__)
@@ -31,6 +32,7 @@ async def see_to_untold(units: UnitOfWork) -> int:
     alarms: list[dict[str, str]] = []
     async with units.begin() as work:
         asked = await store.untold(work, BATCH)
+        await take(work, approval_ids=asked)
         for approval_id, deliveries in (await store.lock_approvals(work, asked)).items():
             step = undelivered.next_step(deliveries, work.now)
             await _move(work, step.moved)

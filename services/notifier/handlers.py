@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, TypeVar
 
 import structlog
@@ -17,6 +18,7 @@ from placet.contracts.messages import (
     ApprovalCommented,
     ApprovalOpened,
     ApprovalProgressed,
+    Message,
     RetryDelivery,
     RetryWebhookEvent,
     ToolCallFinished,
@@ -29,6 +31,7 @@ from placet.notifier.changes import change_of
 from placet.notifier.channels.log import note, note_news
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import MACHINE, Event
+from placet.notifier.store.calls import take
 from placet.notifier.store.events import add_events, lock_event, restart_event
 from placet.notifier.store.workspaces import load_plans
 from placet.notifier.webhook_endpoints import Endpoint
@@ -47,13 +50,18 @@ async def hear(
     arrivals: Sequence[Arrival[Any]],
     work: Work,
     *,
-    cards: Callable[..., Awaitable[None]] | None,
+    cards: Mapping[type[Message], Callable[..., Awaitable[None]] | None],
     announcer: Announcer,
     endpoints: Mapping[str, Endpoint],
 ) -> None:
-    """Let `cards` do with messages what they mean for cards, and note what webhooks hear of them."""
-    if cards is not None:
-        await cards(arrivals, work, announcer)
+    """Let `cards` do with messages what they mean for cards, and note what webhooks hear of them.
+
+    One handler for all types: an envelope is one transaction, and takes its calls before anything else.
+    """
+    await take(work, [_call_of(each.message) for each in arrivals if cards[type(each.message)] is not None])
+    for kind, run in groupby(arrivals, key=lambda each: type(each.message)):
+        if draw := cards[kind]:
+            await draw(list(run), work, announcer)
     events = (each for arrival in arrivals for each in heard(arrival.message, arrival.cause.id, endpoints, work.now))
     await add_events(work, events)
 
@@ -80,7 +88,9 @@ async def hear_quietly(
             ids = [each.cause.id for each in arrivals]
             taken = await own.run(units.database.queries.take_new, queue=queue, ids=ids)
             fresh = {row["message_id"] for row in taken}
-            await cards([each for each in arrivals if each.cause.id in fresh], own, announcer)
+            new = [each for each in arrivals if each.cause.id in fresh]
+            await take(own, [_call_of(each.message) for each in new])
+            await cards(new, own, announcer)
         return
     told = [each for each in messages if announcer.may_have_card(each) and not isinstance(each, ApprovalProgressed)]
     work.act(*(partial(note_news, each) for each in told))
@@ -179,6 +189,22 @@ async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, anno
     await _move_cards_of_calls(arrivals, work, move)
 
 
+async def command(
+    arrivals: Sequence[Arrival[Any]], work: Work, *, handlers: Mapping[type[Message], Callable[..., Awaitable[None]]]
+) -> None:
+    """Give messages to their handlers one by one, once everything is taken that any of them is about."""
+    messages = [each.message for each in arrivals]
+    await take(
+        work,
+        [each.event_id for each in messages if isinstance(each, RetryWebhookEvent)],
+        approval_ids=[each.approval_id for each in messages if isinstance(each, ApprovalCommented)],
+        delivery_ids=[each.delivery_id for each in messages if isinstance(each, RetryDelivery)],
+    )
+    for each in arrivals:
+        work.cause = each.cause
+        await handlers[type(each.message)](each.message, work)
+
+
 async def comment(message: ApprovalCommented, work: Work, *, announcer: Announcer) -> None:
     """Let the cards of an approval that have a thread tell what somebody said. Where there is none, nobody is told."""
     found = (await store.lock_approvals(work, [message.approval_id])).get(message.approval_id, [])
@@ -271,6 +297,11 @@ def _note(work: Work, line: Moved) -> None:
     """Let the log have the line of a delivery after the commit."""
     work.record(change_of(line))
     work.act(partial(note, line.after.card))
+
+
+def _call_of(news: Any) -> str:
+    """Return the id of the call that news is about."""
+    return str(news.call.call_id if isinstance(news, ApprovalOpened) else news.call_id)
 
 
 def _same_tenant(news: ToolCallFinished | ToolCallProgressed, found: list[Delivery]) -> list[Delivery]:

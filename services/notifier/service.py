@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -52,7 +52,7 @@ from placet.notifier.store import Claims
 from placet.notifier.webhook_endpoints import Endpoint, load_endpoints
 from placet.notifier.webhook_worker import EventWorker
 from placet.notifier.worker import Worker
-from placet.runtime.consumer import Handler, Once, one_by_one
+from placet.runtime.consumer import Handler, Once
 from placet.runtime.service import Duty, Runtime, Service, Subscription
 from placet.runtime.work import UnitOfWork
 
@@ -105,12 +105,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
             ),
             Subscription(
                 queue("notifier.commands"),
-                {
-                    RetryDelivery: one_by_one(handlers.retry),
-                    RetryWebhookEvent: one_by_one(handlers.retry_event),
-                    ApprovalCommented: one_by_one(partial(handlers.comment, announcer=announcer)),
-                    KeyOffered: one_by_one(partial(send_code, directory=directory, channels=channels)),
-                },
+                _commands(announcer, partial(send_code, directory=directory, channels=channels)),
             ),
             Subscription(queue("notifier.bounces"), {MailBounced: take_bounces}),
         ),
@@ -163,10 +158,18 @@ def _handlers(
     if not announcer.has_channels and not endpoints:
         quietly = partial(handlers.hear_quietly, announcer=announcer, units=units, queue="notifier.approvals")
         return {kind: Once(partial(quietly, cards=draw), keyed=True) for kind, draw in cards.items()}
-    return {
-        kind: partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints)
-        for kind, draw in cards.items()
+    return dict.fromkeys(cards, partial(handlers.hear, cards=cards, announcer=announcer, endpoints=endpoints))
+
+
+def _commands(announcer: Announcer, send: Callable[..., Awaitable[None]]) -> dict[type[Message], Handler | Once]:
+    """Return what is done with what people ask of the notifier; `send` sends codes."""
+    each: dict[type[Message], Callable[..., Awaitable[None]]] = {
+        RetryDelivery: handlers.retry,
+        RetryWebhookEvent: handlers.retry_event,
+        ApprovalCommented: partial(handlers.comment, announcer=announcer),
+        KeyOffered: send,
     }
+    return dict.fromkeys(each, partial(handlers.command, handlers=each))
 
 
 def _duties(runtime: Runtime, channels: dict[str, Channel], manners: Manners) -> Iterator[Duty]:

@@ -22,6 +22,7 @@ from placet.notifier.rules import Delivery, Moved, Tried
 from placet.notifier.send_round import failed_by_bug, side_by_side
 from placet.notifier.states import Event, State
 from placet.notifier.store import ALL, Claims, Pause
+from placet.notifier.store.calls import take
 from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.work import UnitOfWork
@@ -100,6 +101,7 @@ class Worker:
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""
         async with self._units.begin() as work:
+            await take(work, [each.claimed.call_id for each in tried])
             now = await store.lock_claimed(work, [each.claimed for each in tried])
             moved = [
                 rules.settled(now[each.claimed.delivery_id], each, work.now)

@@ -36,15 +36,22 @@ _BRACES = re.compile(r"\{[^{}]*\}?|\}")
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 #: Letters and marks that print as nothing although their category says otherwise.
 _HIDDEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0}
-# The last variation selector, U+FE0F, is let through: every keyboard writes it behind emoji.
-_HIDDEN |= set(range(0xFE00, 0xFE0F)) | set(range(0xE0100, 0xE01F0))
+_HIDDEN |= set(range(0xFE00, 0xFE10)) | set(range(0xE0100, 0xE01F0))
+#: The last variation selector where every keyboard writes it: behind a pictogram, and in a keycap.
+_OF_EMOJI = re.compile(
+    "(?<=[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+)
 
 
 def visible(text: str) -> str:
     """Return `text` with every control, bidirectional and otherwise invisible character as `[U+XXXX]`."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(f"[U+{ord(char):04X}]" if is_hidden(char) else char for char in text)
+    of_emoji = {found.start() for found in _OF_EMOJI.finditer(text)}
+    return "".join(
+        f"[U+{ord(char):04X}]" if is_hidden(char) and at not in of_emoji else char for at, char in enumerate(text)
+    )
 
 
 def visible_lines(text: str) -> str:
@@ -138,5 +145,5 @@ def _script(char: str) -> str:
 
 
 def is_hidden(char: str) -> bool:
-    """Tell whether a character prints nothing or steers the text."""
+    """Tell whether a character by itself prints nothing or steers the text."""
     return unicodedata.category(char) in _HIDDEN_CATEGORIES or ord(char) in _HIDDEN

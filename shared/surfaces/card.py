@@ -16,7 +16,7 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_argu
 from placet.contracts.messages import ApprovalRule, Panel
 from placet.domain.approvers import name_of as plain_name_of
 from placet.domain.approvers import read_approver
-from placet.domain.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, placeholders, visible, visible_lines
+from placet.domain.card_text import ABSENT, REDACTED, mixed_scripts, placeholders, visible, visible_lines
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
 from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
@@ -151,7 +151,7 @@ def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
         tools = from_tools_alone(_places(origins, path) or ()) if is_target(words) else []
         if tools:
             found.append(Trick(name, tools=tuple(map(visible, tools))))
-        if any(map(is_hidden, words.replace("\n", ""))) or any(map(is_hidden, "".join(path))):
+        if visible_lines(words) != words or any(visible(part) != part for part in path):
             found.append(Trick(name))
         found += [Trick(name, cut(visible(word), _WORD_MAX), tuple(scripts)) for word, scripts in mixed_scripts(words)]
     return found[:TRICKS_MAX]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +14,7 @@ import psycopg
 import pytest
 
 from tests.e2e.test_embedded import Embedded, placet, running
+from tests.support.system import ROOT
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -125,3 +129,11 @@ def test_who_may_only_read_asks_the_rows_alone(house: Embedded) -> None:
     )
     others = [row["attack"] for row in report["rows"] if row["outcome"] != "held"]
     assert (0, ["a throw-away tenant", "a conversation's id with the key of another tenant"]) == (code, others)
+
+
+def test_the_folder_alone_is_enough(house: Embedded) -> None:
+    """Its address and its administrator's key are read there, wherever the command is called and whatever is set."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PLACET_")}
+    command = [sys.executable, "-m", "placet.cli", "verify", "--json", *SAY, "--data", str(house.data)]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ("", 0) == (ended.stderr, json.loads(ended.stdout)["broken"])

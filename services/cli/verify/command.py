@@ -32,7 +32,9 @@ def verify(  # noqa: PLR0913 - each is an option
     database: Annotated[
         str, typer.Option(metavar="URL", help="Asks the invariants of the database too, and uses a throw-away tenant.")
     ] = "",
-    data: Annotated[Path | None, typer.Option(help="The same, of a running `placet up` in this folder.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The same, of a running `placet up` in this folder, which has the key too.")
+    ] = None,
     kill: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,11 +56,11 @@ def verify(  # noqa: PLR0913 - each is an option
     try:
         with (
             progress("attacking", quiet=json),
-            httpx.Client(base_url=address(), timeout=TIMEOUT_SECONDS + wait) as http,
+            httpx.Client(base_url=address(data), timeout=TIMEOUT_SECONDS + wait) as http,
         ):
-            rows = list(_attack(http, say, agent, wait, database, kill or []))
+            rows = list(_attack(http, api_key(data), say, agent, wait, database, kill or []))
     except httpx.HTTPError as error:
-        fail(f"no answer from {address()} (PLACET_URL says where Placet is): {error}")
+        fail(f"no answer from {address(data)} (PLACET_URL says where Placet is): {error}")
     if database:
         with progress("asking the database", quiet=json):
             rows += _invariants(database, settled_after)
@@ -74,8 +76,10 @@ def verify(  # noqa: PLR0913 - each is an option
         raise typer.Exit(1)
 
 
-def _attack(http: httpx.Client, say: str, agent: str, wait: float, database: str, kill: Sequence[str]) -> Iterator[Row]:
-    own, foreign = api_key(), _key_of_a_tenant(database)
+def _attack(
+    http: httpx.Client, own: str, say: str, agent: str, wait: float, database: str, kill: Sequence[str]
+) -> Iterator[Row]:
+    foreign = _key_of_a_tenant(database)
     yield from _prepared(foreign, database)
     scene = _scene(http, own, foreign, agent)
     try:

@@ -79,7 +79,8 @@ class NewKeyOut(BaseModel):
     )
     code_sent: bool = Field(
         default=False,
-        description="Whether a code to take it over with is on its way, where mail or Slack is set up.",
+        description="Whether a code to take it over with was handed to the notifier, which sends it where mail or "
+        "Slack is set up; the gateway does not know whether one is.",
     )
 
 

@@ -12,6 +12,7 @@ from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.contracts.messages.message import Identifier, Tenant
 from placet.contracts.messages.tool_calls import ToolName
+from placet.gateway.admin.stop_names import check_names
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -42,6 +43,7 @@ class EmergencyStopIn(BaseModel):
     all: Annotated[bool, Strict(), Field(description="All calls of everybody; for administrators of the house.")] = (
         False
     )
+    anyway: Annotated[bool, Strict(), Field(description="Whether to stop it though no such name is known.")] = False
     reason: Annotated[_Reason, Field(min_length=1, description="Why; people and models read it.")]
     by_another: Annotated[
         bool, Strict(), Field(description="Whether only somebody else may lift it; a setting may ask it of all.")
@@ -95,13 +97,13 @@ class EmergencyStopPage(BaseModel):
 async def list_stops(
     deps: DepsOf,
     caller: CallerOf,
-    state: Annotated[Literal["active", "resumed"] | None, Query(description="Only stops in this state.")] = None,
+    state: Annotated[Literal["active", "resumed", "all"], Query(description="Only stops in this state.")] = "all",
     limit: Limit = 50,
     after: After = None,
 ) -> Any:
     """List the stops that cover calls of your tenant, newest first; the house's administrators see all."""
     caller.need(Scope.ADMIN)
-    active = None if state is None else state == "active"
+    active = None if state == "all" else state == "active"
     tenant = None if caller.of_house else caller.tenant
     async with reading(deps.runtime.database) as connection:
         rows = await stops.list_stops(connection, tenant, active=active, after=cursor_of(after), limit=limit + 1)
@@ -109,7 +111,7 @@ async def list_stops(
     return {"items": shown, "next": next_of(rows, limit, "stopped_at", "stop_id")}
 
 
-@router.post("", status_code=201, responses=described(400, 401, 403, 409, 413, 415, 503))
+@router.post("", status_code=201, responses=described(400, 401, 403, 409, 413, 415, 422, 503))
 async def stop(deps: DepsOf, caller: CallerOf, body: EmergencyStopIn, response: Response) -> EmergencyStopOut:
     """Stop calls: none of them begins from now on. What waits for people stays; what runs ends by itself."""
     made = await stop_calls(deps, caller, body)
@@ -124,13 +126,15 @@ async def resume(deps: DepsOf, caller: CallerOf, stop_id: PathId, body: Emergenc
 
 
 async def stop_calls(deps: Deps, caller: Caller, body: EmergencyStopIn) -> EmergencyStopOut:
-    """Stop what an administrator names; raise Refused (403, 409)."""
+    """Stop what an administrator names; raise Refused (403, 409, and 422 where there is nothing of that name)."""
     caller.need(Scope.ADMIN)
     if body.all or body.tenant not in {None, caller.tenant}:
         caller.need_house()
     tenant = None if body.all else body.tenant or caller.tenant
     by_another = body.by_another or deps.settings.gateway_stops_by_another
     wanted = Stopping(tenant, body.tool, body.agent, body.reason, by_another, caller.of_house)
+    if not body.anyway:
+        await check_names(deps, caller.tenant, wanted)
     async with deps.runtime.units.begin() as work:
         row = await stops.place(work.connection, deps.signer, wanted, by=caller.person, at=await work.clock())
         work.record(_change(row, "stopped", None, "active", caller, body.reason))

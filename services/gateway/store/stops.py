@@ -18,7 +18,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
 from placet.gateway.store.paging import Cursor
-from placet.gateway.tables import StopRow
+from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
@@ -87,6 +87,13 @@ async def find(connection: Connection, stop_id: str) -> Row | None:
     """Return one stop, whoever it is of."""
     row = (await connection.execute(sa.select(_STOPS).where(_STOPS.c.stop_id == stop_id))).mappings().one_or_none()
     return dict(row) if row else None
+
+
+async def list_tenants(connection: Connection, asked: str) -> Sequence[str]:
+    """Return the tenants that have API keys, and the one asked for where it has conversations."""
+    keys, conversations = table_of(ApiKeyRow).c, table_of(ConversationRow).c
+    has_some = sa.select(conversations.tenant).where(conversations.tenant == asked).limit(1)
+    return (await connection.execute(sa.select(keys.tenant).union(has_some))).scalars().all()
 
 
 async def list_stops(

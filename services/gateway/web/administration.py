@@ -22,6 +22,7 @@ from placet.gateway.http.callers import After, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
+from placet.gateway.web.people import suggested
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.sheets import Row, common, sheet_of
 from placet.gateway.web.words import title_of
@@ -151,6 +152,9 @@ async def _sheet(
     except ValueError:
         status, more = 400, {**more, "fault": text(caller.language, "That was not valid.")}
     values = {"fault": "", "invalid": False, "made": None} | more
+    if "who" in sheet.filters.values():
+        named = [row[column] for row in rows for column, kind in sheet.columns.items() if kind == "who"]
+        values["people"] = await suggested(deps, caller, named)
     return render(
         "sheet.html",
         status,

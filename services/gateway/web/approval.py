@@ -13,6 +13,7 @@ from starlette.datastructures import FormData
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
+from placet.domain.approvers import identity_of
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
 from placet.gateway.conversations.store import end_of_call, find_conversation, newest_number
@@ -25,6 +26,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.web.decision_form import wish_of
 from placet.gateway.web.editing import edit_form
 from placet.gateway.web.inbox import Told, back_of, led_back
+from placet.gateway.web.people import suggested
 from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
@@ -103,6 +105,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
         ended = await end_of_call(connection, place, row["call_id"])
         newest = await newest_number(connection, *place) if await find_conversation(connection, *place) else None
+    people = await suggested(deps, caller, row["deciders"] or ())
     edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",
@@ -118,6 +121,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         blocks=ended["ui_blocks"] if ended else [],
         newest=newest,
         edit=edit,
+        others=[each for each in people if each.active and identity_of(each.id) != caller.person],
         typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
         fault=aside.fault,
         left=aside.left,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.datastructures import FormData
 
 from placet.contracts.errors import Refused
 from placet.gateway.admin.stop_routes import EmergencyStopIn, resume_calls, stop_calls, stop_out
@@ -14,6 +15,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.sheets import common
+from placet.surfaces.texts import text
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -37,14 +39,21 @@ async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     try:
         by_another = field(form, "by_another") == "yes"
         wanted = EmergencyStopIn.model_validate(
-            {**target, "reason": field(form, "reason").strip(), "by_another": by_another}
+            {
+                **target,
+                "reason": field(form, "reason").strip(),
+                "by_another": by_another,
+                "anyway": field(form, "anyway") == "yes",
+            }
         )
     except ValueError:
         return await _page(deps, caller, 400, invalid=True)
     try:
         await stop_calls(deps, caller, wanted)
     except Refused as refusal:
-        return await _page(deps, caller, refusal.status, fault=in_words(refusal, caller.language))
+        near = refusal.facts.get("near")
+        fault = text(caller.language, refusal.title) if near is not None else in_words(refusal, caller.language)
+        return await _page(deps, caller, refusal.status, fault=fault, near=near, typed=form)
     return RedirectResponse("/stops", 303)
 
 
@@ -67,8 +76,16 @@ async def banner(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
 
 
 async def _page(
-    deps: DepsOf, caller: Caller, status: int = 200, *, fault: str = "", invalid: bool = False
+    deps: DepsOf,
+    caller: Caller,
+    status: int = 200,
+    *,
+    fault: str = "",
+    invalid: bool = False,
+    near: object = None,
+    typed: FormData | None = None,
 ) -> HTMLResponse:
+    """Show the page, with what was wrong; `near` are names like a misspelt one, where that is it."""
     caller.need(Scope.ADMIN)
     tenant = None if caller.of_house else caller.tenant
     async with reading(deps.runtime.database) as connection:
@@ -84,5 +101,7 @@ async def _page(
         house=caller.of_house,
         fault=fault,
         invalid=invalid,
+        near=near,
+        typed=typed or {},
         another_asked=deps.settings.gateway_stops_by_another,
     )

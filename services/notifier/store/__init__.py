@@ -53,12 +53,12 @@ async def add(work: Work, deliveries: Iterable[Delivery]) -> set[str]:
 
 
 async def lock_approvals(work: Work, approval_ids: Collection[str]) -> dict[str, list[Delivery]]:
-    """Lock the deliveries of approvals; return them by approval."""
+    """Lock the deliveries of approvals whose calls were taken; return them by approval."""
     return await _lock(work, statements.LOCK_APPROVALS, approval_ids, lambda each: each.approval_id)
 
 
 async def lock_calls(work: Work, call_ids: Collection[str]) -> dict[str, list[Delivery]]:
-    """Lock the deliveries of the approvals of calls; return them by call."""
+    """Lock the deliveries of the approvals of calls that were taken; return them by call."""
     return await _lock(work, statements.LOCK_CALLS, call_ids, lambda each: each.call_id)
 
 
@@ -106,10 +106,10 @@ async def claim(work: Work, deliveries: Sequence[Delivery], lease: timedelta) ->
 
 
 async def lock_claimed(work: Work, claimed: Iterable[Delivery]) -> dict[str, Delivery]:
-    """Lock deliveries that were claimed, and return those by id that nobody has claimed since."""
+    """Lock claimed deliveries whose calls were taken; return those by id that nobody has claimed since."""
     fences = {each.delivery_id: each.fence for each in claimed}
-    found = map(_delivery, await work.connection.execute(statements.LOCK, {"ids": list(fences)}))
-    return {each.delivery_id: each for each in found if each.fence == fences[each.delivery_id]}
+    locked = await _lock(work, statements.LOCK, fences, lambda each: each.delivery_id)
+    return {key: each for key, (each,) in locked.items() if each.fence == fences[key]}
 
 
 async def settle(work: Work, deliveries: Sequence[Delivery]) -> None:
@@ -164,10 +164,11 @@ async def crowded(work: Work, limit: int) -> list[Place]:
     return [(row.tenant, row.channel, row.recipient) for row in found]
 
 
-async def waiting_at(work: Work, place: Place) -> list[Delivery]:
-    """Lock and return what waits at an address, shown or kept back."""
-    found = await work.connection.execute(statements.WAITING, {"places": _places([place])})
-    return [_delivery(row) for row in found]
+async def waiting_at(work: Work, place: Place) -> tuple[list[Delivery], set[str]]:
+    """Return what waits at an address, shown or kept back, and the ids of what could be locked without waiting."""
+    asked = {"places": _places([place])}
+    free = set((await work.connection.execute(statements.FREE, asked)).scalars())
+    return [_delivery(row) for row in await work.connection.execute(statements.WAITING, asked)], free
 
 
 async def untold(work: Work, limit: int) -> list[str]:
@@ -176,13 +177,14 @@ async def untold(work: Work, limit: int) -> list[str]:
 
 
 async def lock(work: Work, delivery_id: str) -> Delivery | None:
-    """Lock and return one delivery; None where there is none."""
-    return next(iter(await lock_all(work, [delivery_id])), None)
+    """Lock and return one delivery whose call was taken; None where there is none."""
+    found = await _lock(work, statements.LOCK, [delivery_id], lambda each: each.delivery_id)
+    return found[delivery_id][0] if found else None
 
 
-async def lock_all(work: Work, delivery_ids: Collection[str]) -> list[Delivery]:
-    """Lock and return deliveries, in the order of their ids."""
-    return [_delivery(row) for row in await work.connection.execute(statements.LOCK, {"ids": list(delivery_ids)})]
+async def load(work: Work, delivery_ids: Collection[str]) -> list[Delivery]:
+    """Return deliveries that this transaction has locked already."""
+    return [_delivery(row) for row in await work.connection.execute(statements.LOAD, {"ids": list(delivery_ids)})]
 
 
 def _places(places: Iterable[Place]) -> list[dict[str, str]]:
@@ -191,7 +193,7 @@ def _places(places: Iterable[Place]) -> list[dict[str, str]]:
 
 async def _lock(work: Work, statement: sa.Select[Any], ids: Collection[str], key: Any) -> dict[str, list[Delivery]]:
     found: dict[str, list[Delivery]] = defaultdict(list)
-    for row in await work.connection.execute(statement, {"ids": list(ids)}):
+    for row in await work.connection.execute(statement, {"ids": list(ids), "taken": list(work.held)}):
         delivery = _delivery(row)
         found[key(delivery)].append(delivery)
     return found

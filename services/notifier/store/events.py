@@ -105,9 +105,10 @@ _RESTART = (
     .where(EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text))
     .values(state=sa.bindparam("again", type_=sa.Text), due_at=sa.bindparam("at", type_=_TIME), attempt=0, error="")
 )
-_FORGET = sa.delete(EVENTS).where(
+_OLD = sa.select(EVENTS.c.event_id).where(
     sa.not_(_DUE), EVENTS.c.created_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval)
 )
+_FORGET = sa.delete(EVENTS).where(EVENTS.c.event_id.in_(_OLD.with_for_update(skip_locked=True)))
 
 
 async def add_events(work: Work, events: Iterable[Event]) -> None:

@@ -81,10 +81,16 @@ _OF = sa.select(*(MAILS.c[name] for name in ("approval_id", "channel", "recipien
     MAILS.c.mail_id == _text("mail_id"), MAILS.c.tenant == _text("tenant")
 )
 _BEFORE = sa.bindparam("before", type_=_TIME)
-_FORGET: tuple[sa.Delete, ...] = (
-    sa.delete(LINKS).where(LINKS.c.expires_at < _BEFORE),
-    sa.delete(MAILS).where(MAILS.c.made_at < _BEFORE),
-)
+
+
+def _forget(table: sa.Table, at: sa.ColumnElement[datetime]) -> sa.Delete:
+    """Delete old rows, but for those that somebody else is deleting."""
+    keys = tuple(table.primary_key.columns)
+    old = sa.select(*keys).where(at < _BEFORE).with_for_update(skip_locked=True)
+    return sa.delete(table).where(sa.tuple_(*keys).in_(old))
+
+
+_FORGET = (_forget(LINKS, LINKS.c.expires_at), _forget(MAILS, MAILS.c.made_at))
 
 
 async def add_mail(work: Work, mail: Mailed, link: NewLink | None) -> None:

@@ -73,9 +73,18 @@ def _add() -> sa.Insert:
 
 
 def _locked(column: str) -> sa.Select[Any]:
-    """Lock deliveries in the order of their ids, so that two batches cannot lock each other out."""
-    wanted = DELIVERIES.c[column] == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(sa.Text)))
-    return sa.select(DELIVERIES).where(wanted).order_by(DELIVERIES.c.delivery_id).with_for_update()
+    """Lock deliveries of calls that this transaction has taken."""
+    wanted, taken = (
+        DELIVERIES.c[name] == sa.any_(sa.bindparam(given, type_=pg.ARRAY(sa.Text)))
+        for name, given in ((column, "ids"), ("call_id", "taken"))
+    )
+    return sa.select(DELIVERIES).where(wanted, taken).order_by(DELIVERIES.c.delivery_id).with_for_update()
+
+
+def _load() -> sa.Select[Any]:
+    return sa.select(DELIVERIES).where(
+        DELIVERIES.c.delivery_id == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(sa.Text)))
+    )
 
 
 def _have_cards() -> sa.Select[Any]:
@@ -215,14 +224,16 @@ def _crowded() -> sa.Select[Any]:
 
 
 def _waiting() -> sa.Select[Any]:
-    """Lock what waits at one address, in the order of ids."""
+    """Find what waits at one address."""
     places = _places()
-    return (
-        sa.select(DELIVERIES)
-        .join_from(places, DELIVERIES, _at(places))
-        .order_by(DELIVERIES.c.delivery_id)
-        .with_for_update(of=DELIVERIES)
-    )
+    return sa.select(DELIVERIES).join_from(places, DELIVERIES, _at(places))
+
+
+def _free() -> sa.Select[Any]:
+    """Lock what waits at one address, but for what others have locked."""
+    places = _places()
+    waiting = sa.select(DELIVERIES.c.delivery_id).join_from(places, DELIVERIES, _at(places))
+    return waiting.with_for_update(of=DELIVERIES, skip_locked=True)
 
 
 def _untold() -> sa.Select[Any]:
@@ -262,6 +273,7 @@ HAVE_CARDS = _have_cards()
 LOCK_APPROVALS = _locked("approval_id")
 LOCK_CALLS = _locked("call_id")
 LOCK = _locked("delivery_id")
+LOAD = _load()
 CHANGE = _update("changed", _CHANGED)
 NOTE = _update("noted", (*_CHANGED, *_SHOWN, "reference"))
 CLAIMABLE = _claimable()
@@ -276,4 +288,5 @@ TRY_PLACES = _try_places()
 SHOWN = _shown()
 CROWDED = _crowded()
 WAITING = _waiting()
+FREE = _free()
 UNTOLD = _untold()

@@ -21,7 +21,7 @@ async def shown_otherwise(work: Work, limit: int) -> list[tuple[Delivery, str]]:
     (stops,) = await work.run(QUERIES.any_stop)
     query = QUERIES.lock_shown_otherwise if stops["found"] else QUERIES.lock_shown_as_stopped
     said = {row["delivery_id"]: row["stopped"] for row in await work.run(query, most=limit)}
-    return [(each, said[each.delivery_id]) for each in await store.lock_all(work, said)] if said else []
+    return [(each, said[each.delivery_id]) for each in await store.load(work, said)] if said else []
 
 
 async def saying_stops(work: Work, claimed: list[Delivery]) -> list[Delivery]:

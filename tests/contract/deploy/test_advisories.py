@@ -128,3 +128,10 @@ def test_a_database_that_says_nothing_is_not_good_news(
         (tmp_path / name).write_text(text)
     code = advisories.main([str(tmp_path)])
     assert (2, True) == (code, said in capsys.readouterr().err)
+
+
+def test_no_database_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """`make advisories` alone says what it wants, and no usage of a program that nobody called."""
+    code = advisories.main([])
+    line = "placet: name a copy of the OSV database: make advisories DATABASE=folder\n"
+    assert (2, line) == (code, capsys.readouterr().err)

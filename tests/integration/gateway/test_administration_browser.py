@@ -19,7 +19,7 @@ async def test_a_stop_is_seen_on_an_open_page(house: House, browser: Browser) ->
     """Who has the inbox open sees that calls are stopped without a reload, and cannot approve them after one."""
     rows = furnish(house)
     async with house.client(house.key("admin")) as admin:
-        await admin.post("/v1/stops", json={"tool": "send_mail", "reason": "an incident"})
+        await admin.post("/v1/stops", json={"anyway": True, "tool": "send_mail", "reason": "an incident"})
     page = await signed_in(house, browser, "decide", "admin")
     await page.goto(f"{house.gateways[0].url}/inbox")
     await expect(page.locator(".stopped-line")).to_contain_text("Calls of send_mail do not run. an incident")
@@ -37,7 +37,7 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
     counter = {"counter_id": "c1", "tenant": "acme", "rule": "small-refunds", "measure": "sum:amount"}
     insert(house.url, "limit_counters", **counter, per="requester", subject="person:ada")
     async with house.client(house.key("admin")) as admin:
-        await admin.post("/v1/stops", json={"tool": "send_mail", "reason": "an incident"})
+        await admin.post("/v1/stops", json={"anyway": True, "tool": "send_mail", "reason": "an incident"})
         changed = (await admin.get("/v1/history")).json()["items"][0]["id"]
     page = await signed_in(house, browser, "decide", "admin", "operate", color_scheme=scheme, viewport=size)
     found, wide = {}, set()

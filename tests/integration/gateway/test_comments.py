@@ -86,6 +86,7 @@ async def test_comments_have_an_end(house: House) -> None:
 async def test_people_have_names_and_a_delegate_is_picked(house: House) -> None:
     """The directory's names stand in place of ids; who is not in it keeps theirs, and oneself is no choice."""
     row = furnish(house)["refund"]
+    house.key("decide", person="grace")
     async with a_browser(house, "ada") as browser:
         page = (await browser.get(f"/inbox/{row['approval_id']}")).text
     wanted = ("<strong>Grace</strong>", '<option value="grace">Grace</option>', "for lin", ">G</span>")

@@ -182,7 +182,8 @@ async def test_a_terminal_says_that_such_calls_are_stopped(house: House) -> None
     """Before it asks, with the administrator's reason; what is sent all the same is refused in one line."""
     waits(house, "link", {"arguments": {"to": "lin@example.org"}}, tool="send_mail")
     async with house.client(house.key("admin")) as admin:
-        (await admin.post("/v1/stops", json={"tool": "send_mail", "reason": "Mails go twice."})).raise_for_status()
+        stop = {"tool": "send_mail", "reason": "Mails go twice.", "anyway": True}
+        (await admin.post("/v1/stops", json=stop)).raise_for_status()
     ended, shown = await at_a_terminal(house, b"y\n", "approve", "link")
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     said = "! an administrator has stopped such calls: none is approved until that is lifted"

@@ -98,7 +98,7 @@ async def test_a_link_says_that_such_calls_are_stopped(house: House) -> None:
     row, why = waiting(house), "Refunds go twice."
     path = f"/l/{a_link(house.url, row)}"
     async with house.client(house.key("admin")) as admin, house.client() as browser:
-        (await admin.post("/v1/stops", json={"tool": row["tool"], "reason": why})).raise_for_status()
+        (await admin.post("/v1/stops", json={"anyway": True, "tool": row["tool"], "reason": why})).raise_for_status()
         shown = await browser.get(path)
         refused = await choose(browser, path, decision="approve")
         denied = await choose(browser, path, decision="deny")

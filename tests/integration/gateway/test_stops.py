@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from placet.cli.stops import app
 from tests.builders import a_call
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.support.gateway import House, an_approval_row, insert, open_house
@@ -16,11 +20,16 @@ from tests.support.inbox_scene import DIRECTORY, furnish
 from tests.support.staged_scene import a_change, a_file, a_staged_call, propose, stage
 
 REASON = "refunds run wild"
+RULEBOOK = """
+version: 1
+tools:
+  refund: {description: Refund., category: unsafe_api, function: shop.tools:refund, parameters: {type: object}}
+"""
 
 
 async def stop(client: httpx.AsyncClient, **body: Any) -> httpx.Response:
-    """Ask for a stop."""
-    return await client.post("/v1/stops", json={"reason": REASON, **body})
+    """Ask for a stop, of whatever name."""
+    return await client.post("/v1/stops", json={"reason": REASON, "anyway": True, **body})
 
 
 async def test_a_stop_is_listed_until_it_is_lifted_and_both_are_on_record(house: House) -> None:
@@ -214,7 +223,8 @@ async def test_an_administrator_stops_and_lifts_on_the_page(gateway_database_url
         furnish(house)
         async with signed_in(house, "ada", "admin", "decide", "chat") as ada:
             page = (await ada.get("/stops")).text
-            fields = Form("/stops", page).fields | {"what": "tool", "name": "send_mail", "reason": REASON}
+            fields = Form("/stops", page).fields | {"what": "tool", "name": "send_mail"}
+            fields |= {"reason": REASON, "anyway": "yes"}
             made = await ada.post("/stops", data=fields, follow_redirects=True)
             banner, inbox = (await ada.get("/ui/stops")).text, (await ada.get("/inbox?tool=send_mail")).text
             (stop_id,) = house.query("SELECT stop_id FROM gateway.stops")[0]
@@ -236,3 +246,96 @@ async def test_who_is_no_administrator_has_no_such_page(house: House) -> None:
     async with signed_in(house, "grace") as grace:
         page, banner = await grace.get("/stops"), await grace.get("/ui/stops")
     assert (403, True, False) == (page.status_code, REASON in banner.text, "/stops" in banner.text)
+
+
+AGENTS = "version: 1\nagents:\n  clerk: {}\n  robot: {tenants: [globex]}\n"
+UNKNOWN = "urn:placet:problem:unknown-name"
+
+
+@pytest.fixture
+async def named(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """A gateway with one tool, `refund`, one agent of `acme`, `clerk`, and the tenants that have keys."""
+    (tmp_path / "rulebook.yaml").write_text(RULEBOOK)
+    (tmp_path / "agents.yaml").write_text(AGENTS)
+    rulebook, agents = tmp_path / "rulebook.yaml", tmp_path / "agents.yaml"
+    async with open_house(gateway_database_url, tmp_path, rulebook=rulebook, agents=agents) as house:
+        yield house
+
+
+@pytest.mark.parametrize(
+    ("body", "near"),
+    [
+        ({"tool": "refnud"}, ["refund"]),
+        ({"tool": "zzz"}, []),
+        ({"agent": "clrek"}, ["clerk"]),
+        ({"agent": "robot"}, []),
+        ({"tenant": "gloebx"}, ["globex"]),
+        ({"tool": "refund"}, None),
+        ({"tool": "commit_changes"}, None),
+        ({"agent": "clerk"}, None),
+        ({"tenant": "globex"}, None),
+        ({"tenant": "adopted"}, None),
+    ],
+)
+async def test_a_stop_of_nothing_that_is_there_is_refused_unless_it_is_wanted_anyway(
+    named: House, body: dict[str, Any], near: list[str] | None
+) -> None:
+    """The refusal names what is spelt like it and nothing is stopped; with `anyway` it is. What is there is stopped."""
+    named.key("chat", tenant="globex")
+    place = {"conversation_id": "c1", "agent": "clerk", "created_by": "person:a"}
+    named.query(
+        "INSERT INTO gateway.conversations (tenant, conversation_id, agent, created_by) VALUES (%s, %s, %s, %s)"
+        " RETURNING tenant",
+        "adopted",
+        *place.values(),
+    )
+    async with named.client(named.key("admin", tenant="acme" if "agent" in body else "default")) as boss:
+        refused = await stop(boss, **body, anyway=False)
+        stopped = named.query("SELECT count(*) FROM gateway.stops")
+        wanted = await stop(boss, **body)
+    if near is None:
+        assert (201, [(1,)]) == (refused.status_code, stopped)
+    else:
+        problem = refused.json()
+        assert (422, UNKNOWN, near, [(0,)], 201) == (
+            refused.status_code,
+            problem["type"],
+            problem["near"],
+            stopped,
+            wanted.status_code,
+        )
+
+
+async def test_a_rulebook_that_cannot_be_read_keeps_no_stop_out(named: House) -> None:
+    """In an emergency it is placed, whatever it names."""
+    named.gateways[0].settings.rulebook.write_text("tools: [")
+    async with named.client(named.key("admin")) as ada:
+        assert 201 == (await stop(ada, tool="refnud", anyway=False)).status_code
+
+
+async def test_the_page_asks_again_about_an_unknown_name(named: House) -> None:
+    """It says what is like it and keeps what was typed; with its box ticked the same is stopped."""
+    async with signed_in(named, "ada", "admin") as ada:
+        fields = Form("/stops", (await ada.get("/stops")).text).fields
+        fields |= {"what": "tool", "name": "refnud", "reason": REASON}
+        asked = await ada.post("/stops", data=fields)
+        done = await ada.post("/stops", data={**fields, "anyway": "yes"})
+    said = ("There is no such tool.", "Nothing was stopped.", "Did you mean refund?", 'name="anyway"', 'value="refnud"')
+    assert (422, [True] * 5, 303) == (asked.status_code, [each in asked.text for each in said], done.status_code)
+
+
+async def test_the_command_says_in_one_line_that_nothing_was_stopped(named: House) -> None:
+    """Its exit code is no success, and `--anyway` stops what it names; `list --state all` has that."""
+    key = named.key("admin")
+    told = {"PLACET_URL": named.gateways[0].url, "PLACET_KEY": key}
+    words = ["--tool", "refnud", "--reason", "oops"]
+    ended = await asyncio.to_thread(CliRunner().invoke, app, words, env=told)
+    done = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--anyway"], env=told)
+    async with named.client(key) as ada:
+        listed = (await ada.get("/v1/stops", params={"state": "all"})).json()["items"]
+    line = (
+        'placet: 422 There is no such tool; Nothing was stopped; "anyway": true, or --anyway, stops it all the same;'
+        " did you mean: refund\n"
+    )
+    assert (1, line, 0) == (ended.exit_code, ended.stderr, done.exit_code)
+    assert ["refnud"] == [each["tool"] for each in listed]

@@ -21,6 +21,7 @@ from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
 from placet.notifier.rules import RETRY_SECONDS
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
+from placet.notifier.store.calls import take
 from placet.notifier.worker import BATCH, Worker
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import Arrival, Consumer, read_envelope
@@ -174,9 +175,11 @@ async def test_two_revisions_at_once_are_both_drawn(replica: Replica) -> None:
 
     async def end() -> None:
         async with replica.units.begin() as work:
+            await take(work, [news.call.call_id])
             await handlers.close([arrival(closed(news, revision=3))], work, ANNOUNCER)
 
     async with replica.units.begin() as work:
+        await take(work, [news.call.call_id])
         await handlers.redraw([arrival(progressed(news, 2))], work, ANNOUNCER)
         ending = asyncio.create_task(end())
         await replica.until_waiting(1)
@@ -237,7 +240,7 @@ async def test_early_news_spoils_no_other_of_its_envelope(replica: Replica) -> N
     first, early, last = opened("wall"), opened("wall"), opened("wall")
     await replica.send(first, last)
     bus = Retrying()
-    closing = partial(handlers.close, announcer=ANNOUNCER)
+    closing = partial(handlers.hear, cards={ApprovalClosed: handlers.close}, announcer=ANNOUNCER, endpoints={})
     consumer = Consumer("notifier.approvals", {ApprovalClosed: closing}, units=replica.units, bus=bus)
     ends = [an_event(closed(each)) for each in (first, early, last)]
     await consumer(Delivery("notifier.approvals", an_envelope(*ends)))

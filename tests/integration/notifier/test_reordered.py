@@ -56,7 +56,7 @@ class Later(InProcessBus):
 async def take(replica: Replica, *news: Message) -> int:
     """Have each handled in an envelope of its own, in this order, then what came too early; return how often."""
     bus = Later()
-    taking = {kind: partial(take, announcer=ANNOUNCER) for kind, take in KINDS.items()}
+    taking = dict.fromkeys(KINDS, partial(handlers.hear, cards=KINDS, announcer=ANNOUNCER, endpoints={}))
     consumer = Consumer("notifier.approvals", taking, units=replica.units, bus=bus)
     bus.again.extend(an_envelope(an_event(each)) for each in news)
     taken = 0

@@ -170,12 +170,12 @@ def test_what_is_risky_stands_alone(changes: dict[str, Any], risk: str) -> None:
 
 def test_tricks_in_arguments_are_flagged() -> None:
     """Invisible characters and mixed alphabets, in values and names; honest foreign words are no trick."""
-    card = of_call(
-        {"to": "p\u0430ypal.com", "note": "a\u200bb", "greeting": "Привет мир", "city": "İstanbul", "é": "カタ漢字"}
-    )
+    honest = {"greeting": "Привет мир \u2764\ufe0f", "city": "İstanbul", "é": "カタ漢字"}
+    card = of_call({"to": "p\u0430ypal.com", "note": "a\u200bb", "path": "a\ufe0f.py", **honest})
     assert [
         "“to”: the word “p\u0430ypal” mixes alphabets (CYRILLIC, LATIN).",
         "“note” has invisible characters.",
+        "“path” has invisible characters.",
     ] == card.warnings
 
 

@@ -21,7 +21,10 @@ from placet.domain.card_text import SUMMARY_MAX, VALUE_MAX, is_redaction, placeh
         ("a\r\nb\x00\x1b[31m", "a[U+000D][U+000A]b[U+0000][U+001B][31m"),
         ("a\U000e0041b", "a[U+E0041]b"),
         ("a\ufe0eb\u3164c\u2800", "a[U+FE0E]b[U+3164]c[U+2800]"),
+        ("src/a\ufe0f.py", "src/a[U+FE0F].py"),
         ("\u2764\ufe0f", "\u2764\ufe0f"),
+        ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f[U+FE0F]"),
+        ("7\ufe0f\u20e3 or 7\ufe0f", "7\ufe0f\u20e3 or 7[U+FE0F]"),
         ("\ud800", "[U+D800]"),
     ],
 )

@@ -9,7 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placet.gateway.tables import SessionRow
+from placet.domain.approvers import name_of
+from placet.gateway.tables import ApiKeyRow, SessionRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
@@ -117,3 +118,11 @@ async def list_sessions(
         statement.order_by(c.created_at.desc()).limit(limit), {"idle": timedelta(seconds=idle_seconds)}
     )
     return [StoredSession(*row) for row in rows]
+
+
+async def people_of(connection: Connection, tenant: str) -> set[str]:
+    """Return the ids of people who have, or had, an API key of a tenant or a session in it."""
+    keys = table_of(ApiKeyRow).c
+    own = sa.select(keys.person).where(keys.tenant == tenant)
+    signed_in = sa.select(_SESSIONS.c.person).where(_SESSIONS.c.tenant == tenant)
+    return {name_of(each) for each in (await connection.execute(own.union(signed_in))).scalars()}

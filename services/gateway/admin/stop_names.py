@@ -1,0 +1,66 @@
+"""Whether a stop names something that is there: a misspelt one stops nothing and looks as if it did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+import structlog
+
+from placet.contracts.errors import Refused
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL
+from placet.domain.catalog import load_catalog
+from placet.gateway.http.deps import Deps
+from placet.gateway.store import reading, stops
+from placet.gateway.store.stops import Stopping
+
+log = structlog.get_logger(__name__)
+
+#: Tools that no rulebook lists.
+_OF_THE_HOUSE = (ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL)
+_HOW = 'Nothing was stopped; "anyway": true, or --anyway, stops it all the same.'
+
+
+async def check_names(deps: Deps, own_tenant: str, wanted: Stopping) -> None:
+    """Raise Refused (422), with the names that are `near`, where a stop names what is not there.
+
+    What cannot be read keeps no stop from being placed.
+    """
+    try:
+        near = await _near(deps, own_tenant, wanted)
+    except Exception:
+        log.exception("stop.names_unread")
+        return
+    if near is not None:
+        raise _unknown(wanted, {"detail": _HOW, "near": near})
+
+
+def _unknown(wanted: Stopping, facts: Mapping[str, object]) -> Refused:
+    if wanted.tool:
+        return Refused("There is no such tool.", status=422, kind="unknown-name", **facts)
+    if wanted.agent:
+        return Refused("There is no such agent.", status=422, kind="unknown-name", **facts)
+    return Refused("There is no such tenant.", status=422, kind="unknown-name", **facts)
+
+
+async def _near(deps: Deps, own_tenant: str, wanted: Stopping) -> list[str] | None:
+    """Return the names that are like the one which is not there; None where it is."""
+    if wanted.tool:
+        return _like(wanted.tool, await asyncio.to_thread(_tools, deps.settings.rulebook))
+    if wanted.agent:
+        found = deps.agents.find(own_tenant, wanted.agent)
+        return None if found else _like(wanted.agent, deps.agents.of(own_tenant))
+    if wanted.tenant in {None, own_tenant}:
+        return None
+    async with reading(deps.runtime.database) as connection:
+        return _like(str(wanted.tenant), await stops.list_tenants(connection, str(wanted.tenant)))
+
+
+def _tools(rulebook: Path) -> list[str]:
+    return [*load_catalog(rulebook), *_OF_THE_HOUSE]
+
+
+def _like(name: str, known: Collection[str]) -> list[str] | None:
+    return None if name in known else get_close_matches(name, known)
