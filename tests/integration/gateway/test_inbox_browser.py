@@ -250,7 +250,7 @@ async def test_a_card_that_somebody_else_decides_changes_where_it_stands(house: 
 
 
 async def test_several_are_chosen_and_decided_together(house: House, page: Page) -> None:
-    """One click chooses what says the same; each outcome is listed with its values, and a reload sends nothing again."""
+    """One click chooses what says the same; each outcome is listed with its values, and a reload sends nothing."""
     furnish(house)
     await visit(house, page, "/inbox")
     await page.get_by_role("button", name="Select these 2").click()
