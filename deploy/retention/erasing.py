@@ -78,7 +78,8 @@ async def erase(database: Database, name: str) -> Erased:
         if not visitor:
             await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
             await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
-            await connection.run(QUERIES.forget_operator, identity=identity, name=name, pseudonym=pseudonym)
+            bare = rf"(?<![\w.@+-]){re.escape(name)}(?![\w.@+-]*\w)"
+            await connection.run(QUERIES.forget_operator, identity=identity, words=bare, pseudonym=pseudonym)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     async with database.transaction() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)

@@ -101,7 +101,13 @@ SELECT DISTINCT said FROM (
 
 -- name: blank_decisions
 -- What they wrote, and what was signed with their name.
-WITH given AS (UPDATE approval.decisions SET signed = '' WHERE details ->> 'to' = :identity AND person <> :identity)
+-- And what others signed that names them: whom they gave their place, who may have asked, who made their key.
+WITH others AS (
+    UPDATE approval.decisions SET signed = '' WHERE person <> :identity AND (
+        :identity IN (details ->> 'to', details ->> 'key_made_by')
+        OR :identity = ANY (string_to_array(details ->> 'opened_by', ' '))
+    )
+)
 UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
 
 -- name: blank_edits
@@ -120,25 +126,34 @@ WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (
     DELETE FROM gateway.saved_views WHERE person = :identity
 )
 -- A card that waits for them goes nowhere any more; that one was never shown, others hear of.
-UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, card = '{}', lease_until = NULL,
+-- What is left of the card is what the notifier reads of any.
+UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, lease_until = NULL,
+    card = jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
+    'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending')),
     fence = fence + 1,
     state = CASE WHEN NOT pending THEN state WHEN sent_version = 0 THEN 'given_up' ELSE 'spared' END
 WHERE person IN (:identity, :name)
 
 -- name: forget_names
 -- What others were shown calls them by name. A card that is still to change loses the name alone.
-UPDATE notifier.deliveries SET card = CASE WHEN pending THEN card #- ARRAY['names', :identity] ELSE '{}' END
+UPDATE notifier.deliveries SET card = CASE WHEN pending THEN card #- ARRAY['names', :identity] ELSE jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
+    'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending')) END
 WHERE CAST(card AS text) ~ :pattern
 
 -- name: forget_operator
 -- What visitors are told of an operator has the bare id.
-UPDATE agent.log SET data = jsonb_set(data, '{text}', to_jsonb(replace(data ->> 'text', :name, :pseudonym)))
+UPDATE agent.log SET data = jsonb_set(
+    data, '{text}', to_jsonb(regexp_replace(data ->> 'text', :words, :pseudonym, 'g'))
+)
 WHERE data ->> 'operator' = :identity AND data ? 'text'
 
 -- name: blank_stops
 -- What they said of a stop, and what was signed with their name; the stop itself stays in force.
-UPDATE gateway.stops SET reason = '[erased]', signature = '',
-    resume_reason = '', resume_signature = CASE WHEN resumed_at IS NOT NULL THEN '' END
+UPDATE gateway.stops SET
+    reason = CASE WHEN stopped_by = :identity THEN '[erased]' ELSE reason END,
+    signature = CASE WHEN stopped_by = :identity THEN '' ELSE signature END,
+    resume_reason = CASE WHEN resumed_by = :identity THEN '' ELSE resume_reason END,
+    resume_signature = CASE WHEN resumed_by = :identity THEN '' ELSE resume_signature END
 WHERE :identity IN (stopped_by, resumed_by)
 
 -- name: revoke_keys

@@ -6,7 +6,7 @@ One place for decisions that are judged at once and for edits, which policy judg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +18,10 @@ from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
 from placet.contracts.permit import Consent
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
+from placet.domain import deciders
 from placet.domain.approvers import is_person, read_approver
-from placet.domain.deciders import Voter, panels
+from placet.domain.deciders import Voter
+from placet.domain.directory import Directory
 from placet.runtime.work import Cause, Work
 
 
@@ -52,6 +54,8 @@ class Made:
     after: Sequence[str] = ()
     #: Digest of the rulebook that policy judges by.
     rulebook: str = ""
+    #: Who is who at that moment.
+    directory: Directory = field(default_factory=Directory)
 
     @property
     def decision(self) -> Decision:
@@ -130,29 +134,30 @@ def _consent(made: Made) -> Consent:
     voter, counting = Voter.of(made.sent.claims), (made.answer.after or made.approval)
     others = [each.voter for each in made.votes if each.verb == "approve"] if counting and counting.revision > 1 else []
     voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
-    people = [each for each in voters if is_person(each.identity)]
-    groups = {each.identity: _groups(counting, each) for each in people} if counting else {}
-    return Consent(
-        made.after,
-        [each.identity for each in people],
-        [each.key_id for each in voters if each.key_id],
-        {person: names for person, names in groups.items() if names},
-    )
+    by = [each.identity for each in voters if is_person(each.identity)]
+    groups: dict[str, list[list[str]]] = {}
+    for each in voters:
+        groups |= _groups(counting, each, made.directory) if counting else {}
+    return Consent(made.after, by, [each.key_id for each in voters if each.key_id], groups)
 
 
-def _groups(approval: Approval, voter: Voter) -> list[str]:
-    """Return the groups by which alone somebody may decide; none where the rule names them or lets in all operators.
+def _groups(approval: Approval, voter: Voter, directory: Directory) -> dict[str, list[list[str]]]:
+    """Return, by who sits there, the groups of each panel that a yes counts for, where nothing else lets them decide.
 
-    Nor where they have another's place: that was given to them in person.
+    Whoever votes in another's place sits there for them: that one has to be in the group still.
     """
-    named = {name for panel in panels(approval) for name in panel.approvers}
-    if voter.person in named or not named.isdisjoint(voter.roles) or voter.identity in _delegates(approval):
-        return []
-    return sorted(each.name for each in map(read_approver, named) if each.kind == "group")
-
-
-def _delegates(approval: Approval) -> set[str]:
-    return {each.to for each in approval.delegations}
+    seated, panels = voter, deciders.own_panels(approval, voter, directory)
+    if not panels:
+        seated = next((each.by for each in approval.delegations if each.to == voter.identity), voter)
+        panels = deciders.own_panels(approval, seated, directory)
+    panels &= (approval.seats or {}).get(voter.counts_as, panels)
+    every = deciders.panels(approval)
+    found: list[list[str]] = []
+    for number in sorted(panels):
+        named = set(every[number].approvers)
+        if seated.person not in named and named.isdisjoint(seated.roles):
+            found.append(sorted(each.name for each in map(read_approver, named) if each.kind == "group"))
+    return {seated.identity: found} if found else {}
 
 
 def _votes(made: Made, after: Approval) -> list[Vote]:

@@ -280,7 +280,7 @@ def show_call(approval: dict[str, Any]) -> None:
     facts = {"tool": approval["tool"], "rule": approval["rule"], "reason": approval["reason"]}
     facts |= {"for": approval["requester"], "agent": approval["agent"], "expires": approval["expires_at"]}
     show_fields(facts)
-    _show_stopped(approval)
+    _show_warnings(approval)
     if approval["tool"] == COMMIT_TOOL and _show_staged(approval):
         out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
         return
@@ -309,8 +309,8 @@ def show_call(approval: dict[str, Any]) -> None:
     out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
 
 
-def _show_stopped(approval: dict[str, Any]) -> None:
-    """Say that nobody may approve it, and why, where an administrator has stopped such calls."""
+def _show_warnings(approval: dict[str, Any]) -> None:
+    """Say what whoever decides has to know first: it may have run before a restore, or such calls are stopped."""
     if approval["state"] == "pending" and approval.get("restored_at"):
         out.print("\n! restored from a backup after this was asked: see first whether it has run", style="bold")
     if approval["state"] != "pending" or approval["stopped"] is None:

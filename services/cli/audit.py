@@ -30,19 +30,27 @@ def export(
     data: Data = None,
     keys: Keys = None,
 ) -> None:
-    """Print every sealed row of a tenant with its place in the chain, and the signed checkpoints: JSON Lines."""
+    """Print every sealed row of a tenant with its place in the chain, and the signed checkpoints: JSON Lines.
+
+    1 where somebody was erased a moment ago, and what says so is not sealed yet: nobody could verify that.
+    """
     database, keys = _beside(data, database, keys)
     if not database:
         fail("--database or PLACET_DATABASE_URL says where the history is, or --data the folder of `placet up`", code=2)
 
+    check = _check_of(tenant, keys, {})
+
     async def run() -> None:
         async for token, rows, number in _blocks(database, tenant, keys):
+            check.follow(token, rows)
             for place, row in enumerate(rows):
                 told = {"row": row.line, "salt": row.salt, "said": row.said, "place": [number, place]}
                 typer.echo(jsons.dumps(told, ensure_ascii=False))
             typer.echo(jsons.dumps({"checkpoint": token}))
 
     _run(run())
+    if check.unnamed:
+        fail("an erasure is not sealed yet: export again in some seconds")
 
 
 @app.command()

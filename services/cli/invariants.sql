@@ -257,7 +257,7 @@ SELECT d.tenant, d.decision_id AS subject, 'by ' || d.person || ', known by ' ||
 FROM approval.decisions AS d
 WHERE d.outcome = 'accepted' AND (
     d.person = '' OR d.proof = ''
-    OR d.signed = '' AND d.person NOT LIKE '%:erased-%' AND coalesce(d.details ->> 'to', '') NOT LIKE '%:erased-%'
+    OR d.signed = '' AND d.person NOT LIKE '%:erased-%' AND CAST(d.details AS text) NOT LIKE '%:erased-%'
     OR (d.proof = 'api_key' AND NOT EXISTS (
         SELECT FROM gateway.api_keys AS k WHERE k.key_id = d.key_id AND k.tenant = d.tenant))
 )

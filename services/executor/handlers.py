@@ -86,7 +86,8 @@ def _left(permit: Permit, directory: Directory) -> bool:
     """Tell whether somebody whose yes is behind a permit may decide nothing any more, or is in none of its groups."""
     return any(not directory.is_active(name_of(person)) for person in permit.by) or any(
         not any(directory.is_member(name_of(person), group) for group in groups)
-        for person, groups in permit.groups.items()
+        for person, panels in permit.groups.items()
+        for groups in panels
     )
 
 

@@ -117,8 +117,11 @@ class Course(DrawingCourse):
         if flags:
             self.job.flagged += 1
             task.count_thrown_out(flags[0])
-            waits = f" The next one waits {pause.total_seconds():.0f} s." if pause else ""
-            self._note_attempt(task, attempt, f"thrown out: {attempt.reason or worded(flags[0])}{waits}")
+            why = attempt.reason or worded(flags[0])
+            waits = (
+                f"{'' if why.endswith('.') else '.'} The next one waits {pause.total_seconds():.0f} s." if pause else ""
+            )
+            self._note_attempt(task, attempt, f"thrown out: {why}{waits}")
         else:
             attempt.vote_key = key
             task.votes = {**task.votes, key: task.votes.get(key, 0) + 1}

@@ -98,7 +98,8 @@ class Announcer:
 
     def join(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Delivery]:
         """Yield deliveries to addresses that news of a pending approval asks too, and that had none."""
-        newest = max(deliveries, key=lambda each: each.revision)
+        # What is left of a card of somebody who was erased has nothing to show to others.
+        newest = max(deliveries, key=lambda each: (bool(each.card.digest), each.revision))
         if newest.card.is_open:
             known = {each.address for each in deliveries}
             directory = self.directory()

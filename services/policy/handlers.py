@@ -292,7 +292,9 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
     if not stays:
         work.emit(denied_by_now(call, verdict))
     elif denied:
-        work.emit(entries_denied_by_now(call, denied))
+        kept = wanted_entries(facts.arguments)
+        proposed = wanted_entries(parse_arguments(call.edited.proposed)) if call.edited else ()
+        work.emit(entries_denied_by_now(call, denied, [each for each in proposed if each not in kept]))
     else:
         what = approved.model_dump(include={"tenant", "pool", "permit"})
         work.emit(ToolCallPermitted(**what, call=call.bare()))

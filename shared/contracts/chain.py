@@ -173,9 +173,10 @@ class Check:
             self.problems.append(f"block {block.number} has {len(rows)} rows, {block.rows} were sealed")
         elif not rows or root([leaf(row.line) for row in rows]) != block.root or not all(row.fits for row in rows):
             self.problems.append(f"rows of block {block.number} are not those that were sealed")
+        else:
+            self.note_erasures(rows)
         self.last, self.rows = block, self.rows + len(rows)
         self.erased += sum(row.salt is None for row in rows)
-        self.note_erasures(rows)
 
     def note_erasures(self, rows: Sequence[Row]) -> None:
         """Remember which rows are erased and which ones erasures name; of rows that are not sealed yet too."""
@@ -183,14 +184,20 @@ class Check:
             if row.salt is None:
                 self._gone.add(str(loads(row.line).get("said")) if row.line else "")
             elif ERASURE in row.line and row.said is not None:
-                line, named = loads(row.line), loads(row.said)["detail"].get("said", [])
-                self._named.update(named)
+                line, said = loads(row.line), loads(row.said)["detail"].get("said")
+                named = {str(each) for each in said} if isinstance(said, list) else set()
+                self._named |= named
                 told = {"pseudonym": line["subject_id"], "at": line["at"], "rows": len(named)}
                 self.erasures.append(told)
 
+    @property
+    def unnamed(self) -> set[str]:
+        """Digests of rows that say that they were erased, and that no erasure names."""
+        return self._gone - self._named
+
     def finish(self) -> None:
         """Say what is wrong with the chain as a whole: a row was erased that no erasure names, so somebody hid it."""
-        if unnamed := self._gone - self._named:
+        if unnamed := self.unnamed:
             self.problems.append(f"{len(unnamed)} rows say that they were erased, and no erasure names them")
 
     def kept(self, number: int, digest: str, written: datetime | None, purged_before: datetime | None) -> None:

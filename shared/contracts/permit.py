@@ -54,10 +54,10 @@ class Permit(Value):
     )
     by: list[str] = Field(default_factory=list, description="People whose yes is behind it: `person:<id>`.")
     keys: list[str] = Field(default_factory=list, description="Ids of the API keys that they said it with.")
-    groups: dict[str, list[str]] = Field(
+    groups: dict[str, list[list[str]]] = Field(
         default_factory=dict,
-        description="Of those among them who decide as members of a group alone: the groups, one of which has to have "
-        "them still when the call begins.",
+        description="Of those who decide as members of a group alone, or in whose place somebody did: by panel the "
+        "groups, one of which has to have them still when the call begins.",
     )
     rule: str = Field(default="", description="Name of the rule that let the call through or held it.")
     rulebook: str = Field(default="", description="Digest of the rulebook that has that rule.")
@@ -79,7 +79,7 @@ class Consent:
     after: Sequence[str] = ()
     by: Sequence[str] = ()
     keys: Sequence[str] = ()
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     rule: str = ""
     rulebook: str = ""
 
@@ -120,7 +120,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         after=list(consent.after),
         by=list(consent.by),
         keys=list(consent.keys),
-        groups={person: list(groups) for person, groups in consent.groups.items()},
+        groups={person: [list(each) for each in groups] for person, groups in consent.groups.items()},
         rule=consent.rule,
         rulebook=consent.rulebook,
         mode=mode,

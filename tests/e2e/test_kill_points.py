@@ -258,8 +258,8 @@ async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
     if point == "audit.sealing":
         command = [sys.executable, "-m", "placet.cli", "audit", "verify", "--database", system.database_url]
         command += ["--keys", str(system.folder / "keys")]
-        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
-        assert (0, "nothing was changed") == (told.returncode, told.stdout.splitlines()[-1]), told.stdout
+        verified = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        assert (0, "nothing was changed") == (verified.returncode, verified.stdout.splitlines()[-1]), verified.stdout
 
 
 @pytest.mark.parametrize(("service", "point", "hit"), OF_A_LETTER)

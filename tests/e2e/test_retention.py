@@ -14,6 +14,7 @@ from placet.contracts.receipts import load_keys, verify
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.retention.rules import rule_of
 from placet.gateway.identity.bootstrap import create_key
+from placet.notifier.cards import from_json
 from tests.e2e.test_embedded import Embedded, placet, running
 from tests.e2e.test_receipts import ended, receipt_of
 from tests.support.people import Caller, a_visitor
@@ -170,6 +171,9 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
     assert [] == naming(house, "ada.byron", "Ada Augusta", "Ada said", "ada@example.org", "signed-by-her")
     with psycopg.connect(house.database_url) as connection:
         waits = connection.execute("SELECT state FROM notifier.deliveries WHERE delivery_id = 'theirs'").fetchone()
+        left = connection.execute("SELECT card, approval_id FROM notifier.deliveries").fetchall()
+    # What becomes of the approval goes through all its cards still.
+    assert [approval for _, approval in left] == [from_json(card).approval_id for card, _ in left]
     (stop,) = (await house.caller().get("/v1/stops"))["items"]
     assert (("given_up",), "active", None) == (waits, stop["state"], stop["genuine"])
 

@@ -324,8 +324,8 @@ MUTANTS = (
         "erasure-believed",
         "a row that says that it was erased is believed",
         "shared/contracts/chain.py",
-        "if unnamed := self._gone - self._named:",
-        "if unnamed := self._gone & self._named:",
+        "return self._gone - self._named",
+        "return self._gone & self._named",
         ("tests/integration/gateway/test_audit_chain.py",),
     ),
     Mutant(

@@ -113,8 +113,8 @@ class Premises:
         signer = load_signer(changes.get("keys", self.keys), changes.get("issuer", "policy"))
         at = changes.get("at", datetime.now(UTC))
         more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime}
-        said = (changes.get(name, ()) for name in ("after", "by", "said_with"))
-        consent = Consent(*said, groups=changes.get("groups", {}))
+        after, by, keys = (changes.get(name, ()) for name in ("after", "by", "said_with"))
+        consent = Consent(after, by, keys, changes.get("groups", {}))
         permit = issue_permit(signer, call, pool=pool, mode=changes.get("mode", "run"), **more, consent=consent)
         return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit, plan=changes.get("plan"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import TypeVar
 
@@ -14,6 +14,8 @@ from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened
 
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.5
+#: Longest that the user's command may take.
+COMMAND_SECONDS = 300
 
 
 def killing(scene: Scene, commands: Sequence[str], agent: str, say: str, patience_seconds: float) -> Iterator[Row]:
@@ -27,48 +29,72 @@ def killing(scene: Scene, commands: Sequence[str], agent: str, say: str, patienc
 
 
 def _killed(scene: Scene, command: str, say: str, patience_seconds: float) -> Iterator[Row]:
-    message_id, end = an_id(), monotonic() + patience_seconds
-    _patiently(lambda: scene.say(say, message_id).raise_for_status(), end)
-    # The user's own command, as they would type it.
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
-    if done.returncode:
-        yield not_tried(
-            "kill", command, f"it ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
-        )
-        return
-    _patiently(lambda: scene.say(say, message_id).raise_for_status(), end)
-    answered = _patiently(lambda: scene.sees(rests, max(end - monotonic(), 1)), end)
-    items = _patiently(lambda: list(scene.items()), end)
+    try:
+        message_id = an_id()
+        _patiently(lambda: scene.say(say, message_id), patience_seconds)
+        try:
+            # The user's own command, as they would type it.
+            done = subprocess.run(  # noqa: S602
+                command, shell=True, capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            yield not_tried("kill", command, f"it had not ended after {COMMAND_SECONDS} s")
+            return
+        if done.returncode:
+            why = f"it ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+            yield not_tried("kill", command, why)
+            return
+        yield from _survived(scene, command, say, message_id, patience_seconds)
+        yield from _waiting(scene, command, patience_seconds)
+    except httpx.HTTPError as error:
+        yield judged("kill", command, f"no answer within {patience_seconds:.0f} s: {error}", held=False)
+    finally:
+        with suppress(httpx.HTTPError):
+            scene.ask("POST", f"{scene.path}/end")
+
+
+def _survived(scene: Scene, command: str, say: str, message_id: str, patience_seconds: float) -> Iterator[Row]:
+    """Yield what became of the message, which is posted again in case nobody knows of it."""
+    _patiently(lambda: scene.say(say, message_id), patience_seconds)
+    answered = _patiently(lambda: scene.sees(rests, patience_seconds), patience_seconds)
+    items = _patiently(lambda: list(scene.items()), patience_seconds)
     messages = sum(each["type"] == "message" and each["data"].get("message_id") == message_id for each in items)
     begun = sum(each["type"] == "turn" and each["data"]["state"] == "started" for each in items)
     found = f"{messages} message, {begun} turn, {'at rest' if answered else 'not at rest in time'}"
     yield judged("kill", command, found, held=answered and (messages, begun) == (1, 1))
-    yield from _waiting(scene, command, end)
-    _patiently(lambda: scene.ask("POST", f"{scene.path}/end"), end)
 
 
-def _waiting(scene: Scene, command: str, end: float) -> Iterator[Row]:
+def _waiting(scene: Scene, command: str, patience_seconds: float) -> Iterator[Row]:
     """Yield whether a call that waits is decided once; it is denied."""
-    if not (waits := _patiently(lambda: scene.shown()["approvals"], end)):
+    if not (waits := _patiently(lambda: scene.shown()["approvals"], patience_seconds)):
         return
     card, attack = waits[0], f"what waits after: {command}"
     deny = {"decision": "deny", "digest": card["digest"], "reason": "placet verify"}
     path = f"/v1/approvals/{card['id']}/decisions"
-    token = ""
     for token in (scene.key, scene.token):
-        answer = _patiently(partial(scene.ask, "POST", path, token, json=deny), end)
-        if answer.status_code != httpx.codes.FORBIDDEN:
+        codes = [_once(scene, path, token, deny), _once(scene, path, token, deny)]
+        if codes[0] != httpx.codes.FORBIDDEN:
             break
-    again = _patiently(partial(scene.ask, "POST", path, token, json=deny), end)
-    codes = [answer.status_code, again.status_code]
     if codes[0] == httpx.codes.FORBIDDEN:
         yield not_tried("kill", attack, "neither key nor token decides this call alone")
-        return
-    yield judged("kill", attack, f"denied twice: {codes[0]}, {codes[1]}", held=codes == [200, 409])
+    elif codes[0] not in {httpx.codes.OK, httpx.codes.CONFLICT}:
+        # Nobody knows whether it arrived.
+        yield not_tried("kill", attack, f"the gateway was not back: {codes[0] or 'no answer'}")
+    else:
+        yield judged("kill", attack, f"denied twice: {codes[0]}, {codes[1]}", held=codes == [200, 409])
 
 
-def _patiently(ask: Callable[[], T], end: float) -> T:
+def _once(scene: Scene, path: str, token: str, body: dict[str, str]) -> int:
+    """Return the status of the answer to a decision, 0 where none came: it is not sent again by itself."""
+    try:
+        return scene.ask("POST", path, token, json=body).status_code
+    except httpx.HTTPError:
+        return 0
+
+
+def _patiently(ask: Callable[[], T], patience_seconds: float) -> T:
     """Return an answer of a gateway that may be away; raise httpx.HTTPError where it does not come back in time."""
+    end = monotonic() + patience_seconds
     while True:
         try:
             found = ask()

@@ -130,7 +130,7 @@ async def renew_token(
     async with units.begin() as work:
         if await find_for(work.connection, caller, conversation_id) is None:
             raise no_conversation()
-        if caller.maker:
+        if caller.maker and not revoke:
             await store.note_relay(work.connection, place, caller.maker)
         ends = await store.renew_token(work.connection, place, None if revoke else hash_secret(token), token_seconds)
         if ends is None:

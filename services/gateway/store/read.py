@@ -121,9 +121,9 @@ def restored(view: sa.FromClause) -> sa.ColumnElement[Any]:
     return found.scalar_subquery().label("restored_at")
 
 
-def known(view: sa.FromClause) -> tuple[sa.ColumnElement[Any], ...]:
-    """Return what is known of an approval beside its own row."""
-    return opened_by(view), stopped(view), restored(view)
+def approval_facts(view: sa.FromClause) -> list[Any]:
+    """Return the columns of an approval with what is known of it beside its own row."""
+    return [view, opened_by(view), stopped(view), restored(view)]
 
 
 def _approvals_statement() -> sa.Select[Any]:
@@ -131,7 +131,7 @@ def _approvals_statement() -> sa.Select[Any]:
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
     c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(APPROVALS, *known(APPROVALS)).join_from(wanted, APPROVALS, here)
+    return sa.select(*approval_facts(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:

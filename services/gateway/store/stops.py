@@ -27,6 +27,8 @@ Row = Mapping[str, Any]
 _STOPS = table_of(StopRow)
 _SAID = ("stop_id", "tenant", "tool", "agent", "reason", "by_another", "by_house", "stopped_by")
 _LIFTED = ("stop_id", "resumed_by", "resume_reason")
+#: How the pseudonym of a person begins who was erased.
+ERASED = "person:erased-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +116,28 @@ async def list_stops(
 def genuine(verifier: Verifier, row: Row) -> bool | None:
     """Tell whether the gateway itself wrote all that a stop's row says, its end included.
 
-    None where that went with a person who was erased.
+    None where a signature went with somebody who was erased, and nothing else is wrong.
     """
-    if not row["signature"]:
+    halves = [_holds(verifier, row, Purpose.STOP, ("signature", "stopped_by"), _SAID, "stopped_at")]
+    if row["resumed_at"] is not None:
+        names = ("resume_signature", "resumed_by")
+        halves.append(_holds(verifier, row, Purpose.RESUME, names, _LIFTED, "resumed_at"))
+    elif row["resume_signature"] is not None:
+        return False
+    return False if False in halves else None if None in halves else True
+
+
+def _holds(
+    verifier: Verifier, row: Row, purpose: Purpose, names: tuple[str, str], said: Sequence[str], at: str
+) -> bool | None:
+    """Tell whether one half of a stop's row is as it was signed; None where its maker was erased."""
+    signature, person = (row[name] for name in names)
+    if not signature and person.startswith(ERASED):
         return None
     try:
-        said = verifier.verify(Purpose.STOP, row["signature"])
-        whole = _said(said) == _claims(row, _SAID, "stopped_at")
-        if row["resumed_at"] is None:
-            return whole and row["resume_signature"] is None
-        lifted = verifier.verify(Purpose.RESUME, row["resume_signature"])
+        return _said(verifier.verify(purpose, signature)) == _claims(row, said, at)
     except BadSignature:
         return False
-    return whole and _said(lifted) == _claims(row, _LIFTED, "resumed_at")
 
 
 def _said(claims: Mapping[str, Any]) -> dict[str, Any]:

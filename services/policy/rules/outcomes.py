@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from placet.contracts.ids import is_of_job
 from placet.contracts.messages import (
     AbandonCall,
     ApprovalRequested,
@@ -130,24 +131,27 @@ def denied_by_now(call: ToolCall, verdict: Verdict) -> ToolCallRefused:
     )
 
 
-def entries_denied_by_now(call: ToolCall, denied: Sequence[tuple[CallFacts, Verdict]]) -> ToolCallRefused:
-    """Return the result of a commit that people approved and of which the rules of today deny these entries."""
+def entries_denied_by_now(
+    call: ToolCall, denied: Sequence[tuple[CallFacts, Verdict]], left_out: Sequence[str]
+) -> ToolCallRefused:
+    """Return the result of a commit that people approved and of which the rules of today deny these entries.
+
+    What people have left out of it goes with them; of a job's commit everything does.
+    """
     whys = dict.fromkeys(f"{facts.tool}: {verdict.model_reason}" for facts, verdict in denied)
-    told = f"Nothing of it happened yet: by now rules deny {len(denied)} of it, which {_is(len(denied))} thrown away. "
-    rest = " What else waits in this conversation, and does not stand on that, is proposed again when your turn ends."
+    of_job = is_of_job(call.tenant, call.conversation_id)
+    gone = "all of it is" if of_job else "which is" if len(denied) == 1 else "which are"
+    told = f"Nothing of it happened: by now rules deny {len(denied)} of it, {gone} thrown away. "
+    rest = " What else was staged, and does not stand on that, is proposed again when your turn ends."
     return ToolCallRefused(
         tenant=call.tenant,
         call_id=call.call_id,
         conversation_id=call.conversation_id,
         tool=call.tool,
         kind="refused",
-        reason=told + " ".join(whys) + rest,
-        entries=tuple(facts.call_id for facts, _ in denied),
+        reason=told + " ".join(whys) + ("" if of_job else rest),
+        entries=(*(facts.call_id for facts, _ in denied), *left_out),
     )
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:

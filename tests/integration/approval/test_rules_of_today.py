@@ -72,27 +72,35 @@ async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: S
     assert ({"person:ada", "person:bob"}, {"key-ada", "key-bob"}) == (set(permit.by), set(permit.keys))
 
 
+PANELS = {
+    "approvers": ["group:finance"],
+    "also": [{"panels": [{"approvers": ["group:leads"], "approvals": 1}]}],
+}
+
+
 @pytest.mark.parametrize(
-    ("approvers", "expected"),
+    ("rule", "expected"),
     [
-        (["group:finance", "group:leads"], {"person:ada": ["finance", "leads"], "person:bob": ["finance", "leads"]}),
-        (["group:finance", "person:bob"], {"person:ada": ["finance"]}),
-        (["group:finance", "operators"], {"person:ada": ["finance"]}),
+        (
+            {"approvers": ["group:finance", "group:leads"]},
+            {"person:ada": [["finance", "leads"]], "person:bob": [["finance", "leads"]]},
+        ),
+        ({"approvers": ["group:finance", "person:bob"]}, {"person:ada": [["finance"]]}),
+        ({"approvers": ["group:finance", "operators"]}, {"person:ada": [["finance"]]}),
+        (PANELS, {"person:ada": [["finance"]], "person:bob": [["finance"], ["leads"]]}),
     ],
-    ids=["groups", "a person too", "operators too"],
+    ids=["groups", "a person too", "operators too", "two panels"],
 )
 async def test_a_permit_says_which_groups_let_somebody_decide(
     replica: Replica,
     gateway: Signer,
     verifier: Verifier,
     register: Register,
-    approvers: list[str],
-    expected: dict[str, list[str]],
+    rule: dict[str, Any],
+    expected: dict[str, list[list[str]]],
 ) -> None:
-    """Of those alone whom nothing else lets decide: an executor asks whether one of the groups has them still."""
-    register.directory = Directory(groups={"finance": frozenset({"ada", "bob"}), "leads": frozenset()})
-    roles = {"bob": ["operators"]}
-    sent = await approved(replica, gateway, "ada", "bob", roles=roles, approvers=approvers)
+    """By panel, of those alone whom nothing else lets decide: an executor asks whether they are in one still."""
+    register.directory = Directory(groups={"finance": frozenset({"ada", "bob"}), "leads": frozenset({"bob"})})
+    sent = await approved(replica, gateway, "ada", "bob", roles={"bob": ["operators"]}, **rule)
     (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
-    permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
-    assert expected == {person: sorted(groups) for person, groups in permit.groups.items()}
+    assert expected == verify_permit(verifier, end.permit, end.call, pool=end.pool).groups

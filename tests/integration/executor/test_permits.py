@@ -260,7 +260,7 @@ async def test_somebody_who_left_the_group_since_voids_their_yes(place: Premises
         kinds = {}
         for case, (name, by_group) in asked.items():
             person = f"person:{name}"
-            groups = {person: ["leads", "finance"]} if by_group else {}
+            groups = {person: [["leads", "finance"]] if by_group else []}
             await house.deliver(
                 place.permitted(place.call("add", a=2, b=3), issuer="approval", by=[person], groups=groups)
             )

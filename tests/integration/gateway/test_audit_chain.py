@@ -287,6 +287,9 @@ def _changed(lines: list[str]) -> Iterator[list[str]]:
     yield [lines[0], *lines]
     yield [lines[1], lines[0], *lines[2:]]
     yield lines[6:]
+    # No row at all, and one that says that it is an erasure.
+    yield ['{"row": "garbage", "salt": null, "said": null, "place": [1, 0]}', *lines[1:]]
+    yield ['{"row": "\\"machine\\" : \\"erasure\\"", "salt": "s", "said": "1", "place": [1, 0]}', *lines[1:]]
 
 
 async def test_a_changed_export_is_found_offline(chain: Chain) -> None:

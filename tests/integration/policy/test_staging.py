@@ -289,6 +289,26 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
     )
 
 
+async def test_what_was_left_out_goes_with_what_is_denied_by_now(
+    replica: Replica, rulebook: Rulebook, approver: Signer
+) -> None:
+    """People were told that it is thrown away: it is not proposed again with the rest."""
+    entries = [await staged(replica, rulebook) for _ in range(3)]
+    proposed = a_commit(entries).call
+    edited = Edited(person="person:ada", proposed=proposed.arguments, proposed_digest=proposed.digest)
+    call = a_commit(entries[1:]).call.model_copy(update={"edited": edited, "call_id": proposed.call_id})
+    now = datetime.now(UTC)
+    permit = issue_permit(
+        approver, call, pool="rooms", reference="approval-1", now=now, lifetime_seconds=60, mode="commit"
+    )
+    approved = CallApproved(tenant=call.tenant, pool="rooms", call=call, permit=permit, rule="default:commit_changes")
+    another = "UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE call_id = :changed"
+    await replica.execute(another, changed=entries[1].call_id)
+    (refused,) = await replica.send(approved)
+    assert isinstance(refused, ToolCallRefused)
+    assert (entries[1].call_id, entries[0].call_id) == refused.entries
+
+
 async def test_a_job_commits_what_its_attempts_staged_and_they_do_not(replica: Replica, rulebook: Rulebook) -> None:
     """Where the workspace of a call is committed is said when it is staged; no other conversation commits it."""
     base = WorkspaceBase(conversation_id="job", entries=0)

@@ -71,7 +71,7 @@ def test_mutilated_file_is_refused_or_read_and_never_crashes(data: st.DataObject
 
 
 #: What stands where something else should.
-SHAPES = st.sampled_from(
+SHAPES: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1, 1.5, "", "x", "*", [], {}, ["x"], [[]], [{"name": "x"}], {"x": "x"}, {1: 2}, {"x": None}]
 )
 RULEBOOKS = [SHOP, *sorted((SHOP.parent / "examples").glob("*.yaml"))]

@@ -29,7 +29,7 @@ from placet.gateway.approvals.store.words import (
     walked,
 )
 from placet.gateway.store.paging import Cursor
-from placet.gateway.store.read import APPROVALS, Row, known, with_openers
+from placet.gateway.store.read import APPROVALS, Row, approval_facts, with_openers
 from placet.gateway.tables import ApiKeyRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
@@ -179,8 +179,8 @@ async def list_candidates(
 @lru_cache(maxsize=512)
 def fitting(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement for a page of what fits the filters of these names."""
-    whole = (APPROVALS, *known(APPROVALS))
-    shown = sa.select(*(APPROVALS.c[name] for name in _NARROW)) if NARROW in names else sa.select(*whole)
+    narrow = [APPROVALS.c[name] for name in _NARROW]
+    shown = sa.select(*(narrow if NARROW in names else approval_facts(APPROVALS)))
     if _walks(names):
         view = APPROVALS.alias("worded")
         chosen = walked(names, _fits(view, names), view).subquery("chosen")
@@ -254,7 +254,7 @@ def _of_keys(chosen: sa.FromClause) -> sa.FromClause:
 
 
 def _candidates_of(chosen: sa.FromClause, names: frozenset[str]) -> sa.Select[Any]:
-    shown = sa.select(APPROVALS, *known(APPROVALS)).select_from(_of_keys(chosen))
+    shown = sa.select(*approval_facts(APPROVALS)).select_from(_of_keys(chosen))
     return page(shown, chosen, direction(names))
 
 
