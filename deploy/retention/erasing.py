@@ -52,13 +52,18 @@ class Erased:
 
 
 async def erase(database: Database, name: str) -> Erased:
-    """Erase a person by the id that the directory has (`ada`), or a visitor (`visitor:v77`); twice does no harm."""
+    """Erase a person by the id that the directory has (`ada`), or a visitor (`visitor:v77`); twice does no harm.
+
+    Nothing is erased while something of theirs goes on: what is found by their name now would not be found again.
+    """
     visitor = name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
     identity = name if visitor else identity_of(name)
     pseudonym = f"erased-{token_hex(6)}"
     async with database.single() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
     theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
+    if left := await _going_on(database, theirs):
+        return Erased(pseudonym, 0, left, 0)
     async with database.transaction() as connection:
         # First of all: what the rows are found by is gone afterwards.
         found = [*await connection.run(QUERIES.decided_calls, identity=identity)]
@@ -80,12 +85,22 @@ async def erase(database: Database, name: str) -> Erased:
             await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
             bare = rf"(?<![\w.@+-]){re.escape(name)}(?![\w.@+-]*\w)"
             await connection.run(QUERIES.forget_operator, identity=identity, words=bare, pseudonym=pseudonym)
+        await connection.run(QUERIES.forget_unwritten, identity=identity, visitor=visitor)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     async with database.transaction() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
         await _replace(connection, _spellings(identity, pseudonym, [row["said"] for row in words]))
     left = [row["conversation_id"] for row in rows]
     return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())))
+
+
+async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the conversations of these in which something goes on or waits."""
+    ids = [place for _, place in theirs]
+    async with database.transaction() as connection:
+        written = {row["conversation_id"] for row in await connection.run(QUERIES.written, ids=ids)}
+        idle = await connection.run(QUERIES.idle, after="", only=ids, keep=_NO_TIME, most=len(ids))
+    return sorted(written.intersection(ids) - {row["conversation_id"] for row in idle})
 
 
 async def erase_asked(database: Database) -> int:

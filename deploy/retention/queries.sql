@@ -9,7 +9,7 @@ SELECT pg_try_advisory_xact_lock(hashtext('placet_purge')) AS taken
 -- Conversations in which nothing has happened for so long and nothing waits.
 SELECT c.tenant, c.conversation_id FROM agent.conversations AS c
 WHERE c.conversation_id > :after AND (:only::text[] IS NULL OR c.conversation_id = ANY (:only::text[]))
-    AND c.turn_id IS NULL AND c.queued = 0 AND NOT c.held AND coalesce(c.staged, 0) = 0
+    AND c.turn_id IS NULL AND c.queued = 0 AND (NOT c.held OR c.ended_at IS NOT NULL) AND coalesce(c.staged, 0) = 0
     AND coalesce((
         SELECT l.at FROM agent.log AS l WHERE l.conversation_id = c.conversation_id AND l.seq = c.log_seq
     ), c.created_at) <= clock_timestamp() - :keep::interval
@@ -80,6 +80,15 @@ DELETE FROM gateway.checkpoints WHERE tenant = :tenant AND number < :number
 -- What somebody opened for themselves: who opens for visitors of theirs is not their end user.
 SELECT tenant, conversation_id FROM gateway.conversations
 WHERE created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor = :visitor
+
+-- name: written
+-- Those of these conversations that any service but the gateway knows.
+SELECT tenant, conversation_id FROM agent.conversations WHERE conversation_id = ANY (:ids::text[])
+
+-- name: forget_unwritten
+DELETE FROM gateway.conversations AS c
+WHERE (created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor = :visitor)
+    AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls
 -- Calls of others that somebody decided about, asked for, or found out about.

@@ -133,6 +133,8 @@ def _consent(made: Made) -> Consent:
     """Return whose approvals stand behind a call that was approved, and which calls it comes after."""
     voter, counting = Voter.of(made.sent.claims), (made.answer.after or made.approval)
     others = [each.voter for each in made.votes if each.verb == "approve"] if counting and counting.revision > 1 else []
+    # Who may not approve any more was not counted.
+    others = [each for each in others if counting and deciders.may_approve(counting, each, made.directory)]
     voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}

@@ -76,14 +76,18 @@ def verify(
     """
     checks: dict[str, Any] = {}
     database, keys = _beside(data, database, keys)
-    if file is not None:
-        _verify_file(file, keys, checks)
-    elif database:
-        _run(_verify_database(database, keys, checks))
-    else:
-        fail("name a file, or a database with --database or --data", code=2)
-    if kept:
-        _compare(kept, purged_before, keys, checks)
+    try:
+        if file is not None:
+            _verify_file(file, keys, checks)
+        elif database:
+            _run(_verify_database(database, keys, checks))
+        else:
+            fail("name a file, or a database with --database or --data", code=2)
+        if kept:
+            _compare(kept, purged_before, keys, checks)
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        # Whatever somebody has put there: it is no chain of Placet's, and that is the answer.
+        fail(f"something was changed: there is what Placet never writes ({type(error).__name__}: {error})")
     for check in checks.values():
         check.finish()
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
@@ -316,7 +320,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _entries(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        for number, text in enumerate(file.read_text().splitlines(), 1):
+        # A row may have what Python takes for the end of a line, and JSON does not.
+        for number, text in enumerate(file.read_text().rstrip("\n").split("\n"), 1):
             entry = jsons.loads(text, object_pairs_hook=_once)
             if not isinstance(entry, dict):
                 fail(f"{file}:{number} is neither a row nor a checkpoint")

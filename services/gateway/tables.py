@@ -137,8 +137,8 @@ class ConversationRow(SQLModel, table=True):
     relayed_by: str = Field(
         default="",
         sa_column_kwargs={"server_default": ""},
-        description="Who made a key, not taken over, that opened it or wrote in it for the end user: they have that "
-        "key too. `person:…`, separated by spaces.",
+        description="Who had a key that opened it, wrote in it for the end user or took its token: its owner, and its "
+        "maker until it was taken over. `person:…`, separated by spaces.",
     )
     ended_at: datetime | None = Field(
         default=None, sa_type=sa.TIMESTAMP(timezone=True), description="Set: nobody writes here any more."

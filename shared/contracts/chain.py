@@ -63,8 +63,8 @@ class Row:
         """Whether the row says what its line has the digest of; one that was erased says nothing."""
         if self.salt is None or self.said is None:
             return (self.salt, self.said) == (None, None)
-        digest = sha256((self.salt + self.said).encode()).hexdigest()
         try:
+            digest = sha256((self.salt + self.said).encode()).hexdigest()
             return bool(loads(self.line)["said"] == digest)
         except (ValueError, LookupError, TypeError):
             return False
@@ -184,7 +184,8 @@ class Check:
             if row.salt is None:
                 self._gone.add(str(loads(row.line).get("said")) if row.line else "")
             elif ERASURE in row.line and row.said is not None:
-                line, said = loads(row.line), loads(row.said)["detail"].get("said")
+                line, detail = loads(row.line), loads(row.said)["detail"]
+                said = detail.get("said") if isinstance(detail, dict) else None
                 named = {str(each) for each in said} if isinstance(said, list) else set()
                 self._named |= named
                 told = {"pseudonym": line["subject_id"], "at": line["at"], "rows": len(named)}

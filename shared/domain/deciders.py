@@ -34,8 +34,8 @@ class Voter:
     key_id: str | None = None
     #: Who may have asked for the call in its requester's name, separated by spaces; empty for nobody. For a visitor it
     #: is first who opened the conversation with a key that may decide too, for they hold its token as well, or `-`, and
-    #: then who made a key that wrote for the visitor. For a person it is who made a key for them. Both makers count as
-    #: long as the key was not taken over.
+    #: then who had a key that opened it, wrote for the visitor or took the token: owners, and makers of keys that were
+    #: not taken over. For a person it is who made such a key for them.
     opened_by: str = ""
 
     @property
@@ -48,8 +48,11 @@ class Voter:
     @property
     def counts_as(self) -> str:
         """Who counts once, whatever channel they came through: a visitor counts as who holds the token too."""
-        opener = self.opened_by.partition(" ")[0]
-        return opener if self.proof == "conversation_token" and opener not in {"", "-"} else self.identity
+        holders = self.opened_by.split() if self.proof == "conversation_token" else []
+        if not holders:
+            return self.identity
+        # Of those who had a key the last one: a maker stands behind the owner.
+        return holders[0] if holders[0] != "-" else holders[-1]
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:

@@ -340,8 +340,8 @@ MUTANTS = (
         "relayed-by-nobody",
         "an administrator asks as a visitor with a key that they made, and approves it themselves",
         "services/gateway/conversations/service.py",
-        "if maker and maker not in conversation.relayed_by.split():",
-        "if maker and maker == conversation.relayed_by:",
+        "if not conversation.knows(holders):",
+        "if not conversation.knows(holders[:1]):",
         ("tests/integration/gateway/test_keys_for_others.py",),
     ),
 )

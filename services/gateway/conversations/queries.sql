@@ -23,8 +23,9 @@ VALUES (:tenant, :conversation_id, :agent, :language, :labels, :visitor, :token_
 ON CONFLICT DO NOTHING
 
 -- name: note_relay
-UPDATE gateway.conversations SET relayed_by = ltrim(relayed_by || ' ' || :maker)
-WHERE tenant = :tenant AND conversation_id = :conversation_id AND :maker <> ALL (string_to_array(relayed_by, ' '))
+UPDATE gateway.conversations SET relayed_by = ltrim(relayed_by || ' ' || :holder)
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND :holder <> ALL (string_to_array(relayed_by, ' '))
+    AND NOT (opener_decides AND created_by = :holder)
 
 -- name: renew_token
 -- The token before is good no more; without a hash, none is.

@@ -101,6 +101,7 @@ async def open_conversation(
     if is_of_job(*place):
         title = "Ids of this form are those of conversations of jobs: choose another one."
         raise Refused(title, status=403, kind="conversation-of-job")
+    decides = caller.may(Scope.DECIDE)
     opening = Opening(
         *place,
         agent=plan.agent,
@@ -110,8 +111,8 @@ async def open_conversation(
         token_hash=hash_secret(token),
         token_seconds=token_seconds,
         created_by=caller.person,
-        opener_decides=caller.may(Scope.DECIDE),
-        relayed_by=caller.maker,
+        opener_decides=decides,
+        relayed_by=" ".join(each for each in caller.holders if not (decides and each == caller.person)),
     )
     async with units.database.single() as connection:
         await store.open_conversation(connection, opening)
@@ -130,8 +131,8 @@ async def renew_token(
     async with units.begin() as work:
         if await find_for(work.connection, caller, conversation_id) is None:
             raise no_conversation()
-        if caller.maker and not revoke:
-            await store.note_relay(work.connection, place, caller.maker)
+        if not revoke:
+            await store.note_relay(work.connection, place, caller.holders)
         ends = await store.renew_token(work.connection, place, None if revoke else hash_secret(token), token_seconds)
         if ends is None:
             raise Refused("This conversation has ended.", status=409, kind="conversation-ended")
@@ -291,9 +292,9 @@ class Posts:
             except Refused as refusal:
                 outcomes[at] = refusal
                 continue
-            maker = post.caller.maker if message.author.kind == "visitor" else ""
-            if maker and maker not in conversation.relayed_by.split():
-                await store.note_relay(work.connection, conversation.place, maker)
+            holders = post.caller.holders if message.author.kind == "visitor" else ()
+            if not conversation.knows(holders):
+                await store.note_relay(work.connection, conversation.place, holders)
                 self._conversations.pop(conversation.place, None)
             if post.writing.message_id:
                 texts[key] = _hash(message.text)

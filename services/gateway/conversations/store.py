@@ -5,7 +5,7 @@ A conversation that a frontend began over AMQP is the agent's until somebody nee
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -48,7 +48,7 @@ class Conversation:
     held_reason: str = ""
     #: Up to which item clients were told that ask for what is new; None where none has asked yet.
     told_seq: int | None = None
-    #: Who made a key, not taken over, that wrote here for the end user, separated by spaces.
+    #: Who had a key that wrote here for the end user, separated by spaces; not its opener where that may decide.
     relayed_by: str = ""
     #: The job that works in it, whose own or an attempt's it is; None for one in which people write.
     job_id: str | None = None
@@ -59,6 +59,11 @@ class Conversation:
     def place(self) -> Place:
         """The conversation's key."""
         return self.tenant, self.conversation_id
+
+    def knows(self, holders: Iterable[str]) -> bool:
+        """Tell whether it is known that these people can have asked for the end user."""
+        known = {*self.relayed_by.split(), *([self.created_by] if self.opener_decides else ())}
+        return known.issuperset(holders)
 
     @property
     def held(self) -> Held:
@@ -132,9 +137,10 @@ async def open_conversation(connection: Connection, opening: Opening) -> None:
     await connection.run(QUERIES.open_conversation, **asdict(opening))
 
 
-async def note_relay(connection: Connection, place: Place, maker: str) -> None:
-    """Remember that somebody can have asked here for the end user: they made the key with which that was done."""
-    await connection.run(QUERIES.note_relay, tenant=place[0], conversation_id=place[1], maker=maker)
+async def note_relay(connection: Connection, place: Place, holders: Iterable[str]) -> None:
+    """Remember that these people can have asked here for the end user: they have a key with which that was done."""
+    for holder in holders:
+        await connection.run(QUERIES.note_relay, tenant=place[0], conversation_id=place[1], holder=holder)
 
 
 async def renew_token(

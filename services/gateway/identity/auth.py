@@ -78,9 +78,11 @@ class Caller:
     people: Mapping[str, Person] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def maker(self) -> str:
-        """Who has the caller's key too: its maker, as long as it was not taken over; empty for nobody."""
-        return "" if self.own_key else self.key_made_by
+    def holders(self) -> tuple[str, ...]:
+        """Who has the caller's key: its owner and, until it was taken over, its maker; nobody without a key."""
+        if self.proof != "api_key":
+            return ()
+        return (self.person,) if self.own_key or not self.key_made_by else (self.person, self.key_made_by)
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""

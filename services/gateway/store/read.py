@@ -82,9 +82,9 @@ _HISTORY = _view("history", "tenant machine subject_id call_id event from_state 
 def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     """Return who may have asked for an approval's call in the name of its requester, separated by spaces.
 
-    For a visitor that is whoever opened the conversation with a key that may decide too, `-` for nobody, and then
-    whoever made a key with which somebody wrote as the visitor, and which was not taken over then; for a person whoever
-    made a key for them that they had not taken over when the call was held.
+    For a visitor that is whoever opened the conversation with a key that may decide too, `-` for nobody, and then who
+    had a key that opened it or wrote as the visitor; for a person whoever made a key for them that they had not taken
+    over when the call was held, also where it was revoked within a month before: what was asked with it may come late.
     """
     c, k = _CONVERSATIONS.c, _KEYS.c
     here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id)
@@ -93,7 +93,8 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     opener = sa.select(openers).where(*here).correlate(view).scalar_subquery()
     theirs = (k.tenant == view.c.tenant, k.person == sa.func.substr(view.c.requester, len(identity_of("")) + 1))
     before = (k.created_at <= view.c.created_at, sa.func.coalesce(k.taken_over_at, _NEVER) > view.c.created_at)
-    working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at
+    late = sa.cast(sa.literal_column("'30 days'"), sa.Interval)
+    working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at - late
     named = sa.func.string_agg(k.created_by, sa.literal_column("' '"))
     makers = sa.select(named).where(*theirs, *before, working).correlate(view).scalar_subquery()
     askers = sa.case((view.c.requester.like(f"{identity_of('')}%"), makers), else_=opener)

@@ -342,8 +342,8 @@ class DecisionClaims(Value):
     opened_by: str = Field(
         default="",
         description="Who may have asked for the call in its requester's name, separated by spaces. For a visitor: who "
-        "opened the conversation with a key that may decide too, or `-`, and then who made a key, not taken over, that "
-        "wrote for the visitor. For a person: who made a key for them that they had not taken over.",
+        "opened the conversation with a key that may decide too, or `-`, and then who had a key that wrote for the "
+        "visitor. For a person: who made a key for them that they had not taken over.",
     )
     key_made_by: str = Field(
         default="", description="Who made the API key behind the proof, where somebody else did: `person:<id>`."

@@ -9,7 +9,7 @@ import pytest
 from placet.contracts.messages import CallApproved, Message, ToolCallPermitted
 from placet.contracts.permit import verify_permit
 from placet.contracts.signing import Signer, Verifier
-from placet.domain.directory import Directory
+from placet.domain.directory import Directory, Person
 from tests.builders import an_approval_rule
 from tests.integration.approval.test_handlers import opened_by
 from tests.support.approval_builders import Register, a_decision, some_claims
@@ -104,3 +104,22 @@ async def test_a_permit_says_which_groups_let_somebody_decide(
     sent = await approved(replica, gateway, "ada", "bob", roles={"bob": ["operators"]}, **rule)
     (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
     assert expected == verify_permit(verifier, end.permit, end.call, pool=end.pool).groups
+
+
+async def test_who_may_decide_no_more_is_not_behind_the_permit(
+    replica: Replica, gateway: Signer, verifier: Verifier, register: Register
+) -> None:
+    """Their yes was void when the others' were counted: the call runs by these alone."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    names = ("rob", "ada", "bob")
+    await add_keys(replica, *(f"key-{name}" for name in names))
+    rule = {"approvers": [f"person:{name}" for name in names], "approvals": 2}
+    card = await opened_by(replica, approval=an_approval_rule(**rule))
+    sent: list[Message] = []
+    for name in names:
+        proof = {"person": f"person:{name}", "roles": [], "proof": "api_key", "key_id": f"key-{name}"}
+        sent = await replica.send(a_decision(gateway, some_claims(card, **proof)))
+        register.directory = Directory(people={"rob": Person("rob", active=False)})
+    (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
+    permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
+    assert ({"person:ada", "person:bob"}, {"key-ada", "key-bob"}) == (set(permit.by), set(permit.keys))

@@ -299,6 +299,15 @@ async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
     for number, changed in enumerate(_changed(lines)):
         file.write_text("\n".join(changed) + "\n")
         assert chain.problems(str(file)), number
+    for garbage in (
+        '{"row": 5, "salt": 5, "said": []}',
+        '{"row": "\\ud800", "salt": "s", "said": "s"}',
+        '{"checkpoint": 5}',
+    ):
+        file.write_text("\n".join([garbage, *lines]) + "\n")
+        told = chain.audit("verify", str(file))
+        assert (1, "") == (told.returncode, told.stdout if told.stderr else ""), garbage
+        assert "Traceback" not in told.stderr
     # A reader may see the other one.
     file.write_text("\n".join(['{"row": "", ' + lines[0].removeprefix("{"), *lines[1:]]) + "\n")
     told = chain.audit("verify", str(file))

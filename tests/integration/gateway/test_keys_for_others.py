@@ -306,7 +306,9 @@ async def test_four_eyes_count_the_maker_of_a_key_that_writes_for_a_visitor(hous
     for place in places:
         ids = {"approval_id": f"of-{place}", "conversation_id": place}
         await decide(house, house.key("decide", person="dora"), **ids, requester="visitor:v")
-    assert ["- person:ada", "- person:ada", ""] == [claims.opened_by for claims in house.approvers.claims]
+    assert ["- person:shop person:ada", "- person:shop person:ada", "- person:shop"] == [
+        claims.opened_by for claims in house.approvers.claims
+    ]
     shown = an_approval_row(
         a_call(),
         approval_rule={"approvers": ["operators"], "exclude": ["requester"]},
