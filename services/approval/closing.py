@@ -54,7 +54,7 @@ def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = 
         )
     tell(work, approval, end)
     if approval.staged and approval.state is State.APPROVED:
-        tell(work, approval, *_staged_permits(approval, signer))
+        tell(work, approval, *_staged_permits(approval, signer, consent))
 
 
 def tell(work: Work, approval: Approval, *messages: Message) -> None:
@@ -128,7 +128,7 @@ def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Messag
     return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call.bare(), permit=permit)
 
 
-def _staged_permits(approval: Approval, signer: Signer) -> Iterator[Message]:
+def _staged_permits(approval: Approval, signer: Signer, consent: Consent) -> Iterator[Message]:
     if approval.closed_at is None:
         raise ValueError(f"approval {approval.approval_id} is not closed")
     call, after = approval.call, approval.call.call_id
@@ -142,6 +142,7 @@ def _staged_permits(approval: Approval, signer: Signer) -> Iterator[Message]:
             now=approval.closed_at,
             lifetime_seconds=approval.permit_expires_after_seconds,
             after=after,
+            consent=consent,
         )
         after = staged.call_id
         yield StagedCallPermitted(

@@ -125,6 +125,11 @@ async def why_stopped(connection: Connection, call: ToolCall) -> Admission | Non
     return None if reason is None else stopped(reason)
 
 
+async def any_revoked(connection: Connection, keys: Sequence[str]) -> bool:
+    """Tell whether one of these API keys was revoked."""
+    return bool(keys) and bool((await connection.run(QUERIES.any_revoked, keys=list(keys)))[0]["revoked"])
+
+
 async def keep_permit(work: Work, call_id: str, token: str, permit: Permit) -> None:
     """Keep the permit of a staged call until it is its turn."""
     await work.run(QUERIES.keep_permit, call_id=call_id, permit=token, on_failure=permit.on_failure)

@@ -141,6 +141,8 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         return
     spec = worker.specs.get(attempt.call.tool)
     admission = await commit_store.why_stopped(work.connection, attempt.call)
+    if _left(permit, worker.directory()) or await commit_store.any_revoked(work.connection, permit.keys):
+        admission = admission or rules.consent_void()
     admission = admission or rules.admit(
         attempt.call, permit, spec, now=await work.clock(), restored=worker.restored_at
     )

@@ -128,7 +128,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
-def issue_staged_permit(
+def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call does not say
     signer: Signer,
     staged: StagedCall,
     *,
@@ -137,11 +137,13 @@ def issue_staged_permit(
     now: datetime,
     lifetime_seconds: int,
     after: str,
+    consent: Consent = NOBODYS,
 ) -> str:
     """Return the signed permit of a staged call of the workspace that `commit` commits.
 
     It is usable when `after`, the staged call before it or the commit itself, has ended, and nothing before it that
-    says `stop` has failed. Its id is another than that of the permit by which the call was staged.
+    says `stop` has failed. Its id is another than that of the permit by which the call was staged. Whose yes is behind
+    the commit, `consent`, is behind each of its calls.
     """
     permit = Permit(
         iss=signer.issuer,
@@ -156,6 +158,9 @@ def issue_staged_permit(
         digest=staged.digest,
         reference=reference,
         after=[after],
+        by=list(consent.by),
+        keys=list(consent.keys),
+        groups={person: [list(each) for each in groups] for person, groups in consent.groups.items()},
         mode="staged_call",
         commit=commit.call_id,
         on_failure=staged.on_failure,

@@ -27,7 +27,7 @@ from placet.contracts.messages import (
 )
 from placet.contracts.messages.stage import CommitResult, StagePlan
 from placet.contracts.messages.tool_calls import Edited
-from placet.contracts.permit import issue_staged_permit
+from placet.contracts.permit import NOBODYS, issue_staged_permit
 from placet.contracts.signing import load_signer
 from placet.contracts.topology import Destination
 from placet.domain.house_tools import COMMIT_SPEC
@@ -135,7 +135,8 @@ class Scene:
                 on_failure=on_failure,
             )
             issued = {"now": changes.get("at", self.house_now()), "lifetime_seconds": 300, "reference": "approval-1"}
-            permit = issue_staged_permit(signer, staged, commit=commit, after=after, **issued)
+            consent = changes.get("consent", NOBODYS)
+            permit = issue_staged_permit(signer, staged, commit=commit, after=after, consent=consent, **issued)
             ids = {"tenant": call.tenant, "call_id": call.call_id, "conversation_id": call.conversation_id}
             found.append(StagedCallPermitted(**ids, pool=pool, workspace_id=self.workspace_id, permit=permit))
             after = call.call_id

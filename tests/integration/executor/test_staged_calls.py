@@ -11,6 +11,7 @@ import yaml
 
 from placet.contracts.messages import ToolCall
 from placet.contracts.messages.stage import CommitResult, StagePlan
+from placet.contracts.permit import Consent
 from tests.support.executor_house import Premises, open_house
 from tests.support.executor_tools import a_gate
 from tests.support.workspaces import Scene, file_rulebook, outcomes, told
@@ -262,6 +263,22 @@ async def test_changes_of_two_packs_are_made_together_or_not_at_all(
             assert expected == outcomes(result)
     assert {"conversation-1.txt": "new prices\n"} == scene.files()
     assert 150 == place.sql("SELECT price FROM tools.products WHERE id = 'tshirt-white'")[0][0]
+
+
+async def test_a_yes_that_is_void_by_now_runs_nothing_more_of_its_plan(scene: Scene) -> None:
+    """The key was revoked while the first call ran: the second one never begins, and is answered so."""
+    for gate in ("before", "behind"):
+        await scene.stage("wait", gate=f"{scene.place.url}-{gate}")
+    commit = scene.commit()
+    first, second = (a_gate(f"{scene.place.url}-{gate}") for gate in ("before", "behind"))
+    scene.place.sql("INSERT INTO read.api_keys VALUES ('key-bob', 'acme', NULL)")
+    await scene.house.deliver(*scene.released(commit, 0, 1, consent=Consent(keys=["key-bob"])))
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await first.has_begun()
+    scene.place.sql("UPDATE read.api_keys SET revoked_at = now()")
+    first.opened.set()
+    _, result, _ = told(await scene.finished())
+    assert (["succeeded", "refused"], False) == (outcomes(result), second.begun.is_set())
 
 
 @pytest.mark.parametrize(("named", "expected"), [((0, 1), "refused"), ((0,), "succeeded")])
