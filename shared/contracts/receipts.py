@@ -247,13 +247,11 @@ class _Check:
             verdict = self.told["verdict"]
             self.expect("permit", "its rule", verdict["rule"], claims.get("rule"))
             self.expect("permit", "its rulebook", verdict["rulebook_digest"], claims.get("rulebook"))
-            reference = approval["id"] if approval else verdict["id"]
-            self.expect("permit", "what stands behind it", reference, claims.get("reference"))
+            self.expect("permit", "what stands behind it", (approval or verdict)["id"], claims.get("reference"))
         people = {each["person"] for each in self.told["votes"] if each["outcome"] == "accepted"}
-        # Who let a staged call through voted on its commit; who was erased has another name in the votes.
-        elsewhere = claims.get("mode") == "staged_call" or self.erased
-        if missing := sorted(set(claims.get("by", ())) - people if not elsewhere else ()):
-            self.problem("permit", f"no vote of {', '.join(missing)}, whose yes it names, is here")
+        # Of a staged call they voted on its commit; who was erased has another name in the votes.
+        if claims.get("mode") != "staged_call" and not self.erased and (missing := {*claims.get("by", ())} - people):
+            self.problem("permit", f"no vote of {', '.join(sorted(missing))}, whose yes it names, is here")
         return f"signed by {claims.get('iss')}, for this call alone"
 
     @property
