@@ -78,7 +78,7 @@ async def erase(database: Database, name: str) -> Erased:
         words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
         for blank in ("blank_decisions", "blank_edits", "blank_approvals", "blank_stops", "forget_comments"):
             await connection.run(getattr(QUERIES, blank), identity=identity)
-        await connection.run(QUERIES.forget_names, identity=identity, pattern=_pattern(identity))
+        await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=_pattern(identity))
         await connection.run(QUERIES.blank_permits, calls=calls)
         if not visitor:
             await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
@@ -100,7 +100,7 @@ async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> li
     async with database.transaction() as connection:
         written = {row["conversation_id"] for row in await connection.run(QUERIES.written, ids=ids)}
         idle = await connection.run(QUERIES.idle, after="", only=ids, keep=_NO_TIME, most=len(ids))
-    return sorted(written.intersection(ids) - {row["conversation_id"] for row in idle})
+    return sorted(written - {row["conversation_id"] for row in idle})
 
 
 async def erase_asked(database: Database) -> int:

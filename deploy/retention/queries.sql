@@ -83,7 +83,7 @@ WHERE created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor =
 
 -- name: written
 -- Those of these conversations that any service but the gateway knows.
-SELECT tenant, conversation_id FROM agent.conversations WHERE conversation_id = ANY (:ids::text[])
+SELECT conversation_id FROM agent.conversations WHERE conversation_id = ANY (:ids::text[])
 
 -- name: forget_unwritten
 DELETE FROM gateway.conversations AS c
@@ -135,19 +135,20 @@ WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (
     DELETE FROM gateway.saved_views WHERE person = :identity
 )
 -- A card that waits for them goes nowhere any more; that one was never shown, others hear of.
--- What is left of the card is what the notifier reads of any.
 UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, lease_until = NULL,
-    card = jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
-    'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending')),
     fence = fence + 1,
     state = CASE WHEN NOT pending THEN state WHEN sent_version = 0 THEN 'given_up' ELSE 'spared' END
 WHERE person IN (:identity, :name)
 
 -- name: forget_names
--- What others were shown calls them by name. A card that is still to change loses the name alone.
-UPDATE notifier.deliveries SET card = CASE WHEN pending THEN card #- ARRAY['names', :identity] ELSE jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
-    'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending')) END
-WHERE CAST(card AS text) ~ :pattern
+-- Cards call them by name. Of theirs, and of those that change no more, what is left is what the notifier reads of any;
+-- another's that is still to change loses the name alone.
+UPDATE notifier.deliveries SET card = CASE
+    WHEN pending AND person NOT IN (:identity, :name) THEN card #- ARRAY['names', :identity]
+    ELSE jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
+        'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending'))
+END
+WHERE person IN (:identity, :name) OR CAST(card AS text) ~ :pattern
 
 -- name: forget_operator
 -- What visitors are told of an operator has the bare id.

@@ -149,9 +149,9 @@ class StagedWork(Asking):
             if self.ended:
                 self._discard(list(entries.values()), **said)
             else:
-                refused = [entries[each] for each in result.entries or entries if each in entries]
-                self._ask_again(each for each in entries.values() if each not in refused)
-                self._turn_down(refused, **said)
+                refused = set(result.entries or entries)
+                self._ask_again(each for each in entries.values() if each.call_id not in refused)
+                self._turn_down([each for each in entries.values() if each.call_id in refused], **said)
         else:
             self._ask_again(entries.values())
 

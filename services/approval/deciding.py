@@ -90,7 +90,7 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
         work.emit(made.decision.answered)
     else:
         actor = claims.person if accepted else "clock"
-        closing.end_call(work, after, signer, _consent(made), rulebook=made.rulebook)
+        closing.end_call(work, after, signer, _consent(made, after), rulebook=made.rulebook)
         work.emit(made.decision.answered)
         closing.close(work, after, answer.event, actor=actor, signer=signer, votes=_votes(made, after), **more)
     if answer.progress is not None:
@@ -129,17 +129,17 @@ def _place(approval: Approval | None) -> tuple[str, int, int]:
     return ("", 0, 0) if approval is None else (approval.call.turn_id, approval.call.step, approval.call.position)
 
 
-def _consent(made: Made) -> Consent:
+def _consent(made: Made, counting: Approval) -> Consent:
     """Return whose approvals stand behind a call that was approved, and which calls it comes after."""
-    voter, counting = Voter.of(made.sent.claims), (made.answer.after or made.approval)
-    others = [each.voter for each in made.votes if each.verb == "approve"] if counting and counting.revision > 1 else []
+    voter = Voter.of(made.sent.claims)
+    others = [each.voter for each in made.votes if each.verb == "approve"] if counting.revision > 1 else []
     # Who may not approve any more was not counted.
-    others = [each for each in others if counting and deciders.may_approve(counting, each, made.directory)]
+    others = [each for each in others if deciders.may_approve(counting, each, made.directory)]
     voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}
     for each in voters:
-        groups |= _groups(counting, each, made.directory) if counting else {}
+        groups |= _groups(counting, each, made.directory)
     return Consent(made.after, by, [each.key_id for each in voters if each.key_id], groups)
 
 

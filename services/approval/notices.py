@@ -145,13 +145,10 @@ def refused(approval: Approval) -> ToolCallRefused:
     """Return the call's result: it will never run, and why."""
     if approval.result_kind is None:
         raise ValueError(f"approval {approval.approval_id} refuses nothing")
-    return ToolCallRefused(
-        tenant=approval.call.tenant,
-        call_id=approval.call.call_id,
-        conversation_id=approval.call.conversation_id,
-        tool=approval.call.tool,
-        kind=approval.result_kind,
-        reason=_reason(approval, approval.result_kind),
+    return ToolCallRefused.of(
+        approval.call,
+        approval.result_kind,
+        _reason(approval, approval.result_kind),
         decided_by=approval.decided_by or "",
         answer_kind=approval.answer_kind,
         answer=(approval.decision_reason or "") if approval.answer_kind else "",
@@ -161,20 +158,12 @@ def refused(approval: Approval) -> ToolCallRefused:
 
 def given_up(message: AbandonCall) -> ToolCallRefused:
     """Return the result of a call that was given up before it had an approval."""
-    return ToolCallRefused(
-        tenant=message.tenant,
-        call_id=message.call_id,
-        conversation_id=message.conversation_id,
-        tool=message.tool,
-        kind="failed",
-        reason=ABANDONED,
-    )
+    return ToolCallRefused.of(message, "failed", ABANDONED)
 
 
 def too_many(call: ToolCall) -> ToolCallRefused:
     """Return the result of a call that nobody is asked about, because too many of its tenant wait."""
-    ids = call.model_dump(include={"tenant", "call_id", "conversation_id", "tool"})
-    return ToolCallRefused(**ids, kind="refused", reason=TOO_MANY)
+    return ToolCallRefused.of(call, "refused", TOO_MANY)
 
 
 def watch_given_up(refused: ToolCallRefused, at: datetime) -> WatchedCallClosed:

@@ -185,25 +185,13 @@ def kind_of(outcome: Outcome) -> FinishedKind:
 
 def refused(call: ToolCall, admission: Admission) -> ToolCallRefused:
     """Return the one answer to a call that never began."""
-    return ToolCallRefused(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
-        kind=_REFUSED_KINDS[admission.state],
-        reason=admission.reason,
-    )
+    return ToolCallRefused.of(call, _REFUSED_KINDS[admission.state], admission.reason)
 
 
 def abandoned(message: AbandonCall) -> ToolCallRefused:
     """Return the one answer to a call whose permit was given up before an executor took it."""
-    return ToolCallRefused(
-        tenant=message.tenant,
-        call_id=message.call_id,
-        conversation_id=message.conversation_id,
-        tool=message.tool,
-        kind="failed",
-        reason=f"{NOTHING_RAN}its permit could not be handled, and an operator gave it up.",
+    return ToolCallRefused.of(
+        message, "failed", f"{NOTHING_RAN}its permit could not be handled, and an operator gave it up."
     )
 
 
@@ -229,14 +217,7 @@ def answer(
     The latter is told as what never ran: then what the call took of limits is given back.
     """
     if outcome.code == NOT_RUN:
-        return ToolCallRefused(
-            tenant=call.tenant,
-            call_id=call.call_id,
-            conversation_id=call.conversation_id,
-            tool=call.tool,
-            kind="failed",
-            reason=outcome.error,
-        )
+        return ToolCallRefused.of(call, "failed", outcome.error)
     return finished(call, outcome, fence=fence, started_at=started_at, finished_at=finished_at, held=held)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import from_json
@@ -83,6 +83,12 @@ class Consent:
     rule: str = ""
     rulebook: str = ""
 
+    @property
+    def people(self) -> dict[str, Any]:
+        """Who said yes, as the claims of a permit have it."""
+        groups = {person: [list(each) for each in panels] for person, panels in self.groups.items()}
+        return {"by": list(self.by), "keys": list(self.keys), "groups": groups}
+
 
 #: Of a call that nobody was asked about.
 NOBODYS = Consent()
@@ -118,9 +124,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         digest=call.digest,
         reference=reference,
         after=list(consent.after),
-        by=list(consent.by),
-        keys=list(consent.keys),
-        groups={person: [list(each) for each in groups] for person, groups in consent.groups.items()},
+        **consent.people,
         rule=consent.rule,
         rulebook=consent.rulebook,
         mode=mode,
@@ -158,9 +162,7 @@ def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call doe
         digest=staged.digest,
         reference=reference,
         after=[after],
-        by=list(consent.by),
-        keys=list(consent.keys),
-        groups={person: [list(each) for each in groups] for person, groups in consent.groups.items()},
+        **consent.people,
         mode="staged_call",
         commit=commit.call_id,
         on_failure=staged.on_failure,

@@ -10,16 +10,14 @@ from pathlib import Path
 import structlog
 
 from placet.contracts.errors import Refused
-from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL
 from placet.domain.catalog import load_catalog
+from placet.domain.house_tools import HOUSE_TOOLS
 from placet.gateway.http.deps import Deps
 from placet.gateway.store import reading, stops
 from placet.gateway.store.stops import Stopping
 
 log = structlog.get_logger(__name__)
 
-#: Tools that no rulebook lists.
-_OF_THE_HOUSE = (ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL)
 _HOW = 'Nothing was stopped; "anyway": true, or --anyway, stops it all the same.'
 
 
@@ -59,7 +57,7 @@ async def _near(deps: Deps, own_tenant: str, wanted: Stopping) -> list[str] | No
 
 
 def _tools(rulebook: Path) -> list[str]:
-    return [*load_catalog(rulebook), *_OF_THE_HOUSE]
+    return [*load_catalog(rulebook), *HOUSE_TOOLS]
 
 
 def _like(name: str, known: Collection[str]) -> list[str] | None:

@@ -99,14 +99,6 @@ async def load_rows(
     ]
 
 
-async def load_newest(connection: Connection, tenant: str, after: Mapping[str, int]) -> list[Row]:
-    """Return what the gateway wrote since a block, sealed or not: erasures are among it."""
-    found = await connection.run(
-        QUERIES.rows, service="gateway", tenant=tenant, after=after.get("gateway", 0), upto=2**63 - 1
-    )
-    return [Row(row["line"], row["salt"], row["said"]) for row in found]
-
-
 async def count_strays(connection: Connection, tenant: str, after: Mapping[str, int]) -> dict[str, int]:
     """Return by service how many rows of a tenant stand before the beginning of its chain, where there are any."""
     found = {}

@@ -117,19 +117,6 @@ SELECT w.approval_id, (
 FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[], :call_ids::text[])
     AS w (tenant, conversation_id, approval_id, call_id)
 
--- name: shown_in
--- What people are asked in a job is shown where it was called, and so on up to a conversation that is no job's.
-WITH RECURSIVE up AS (
-    SELECT :conversation_id::text AS conversation_id, 0 AS depth
-    UNION ALL
-    SELECT j.spec -> 'caller' ->> 'conversation_id', up.depth + 1
-    FROM up
-    JOIN read.conversations c ON c.tenant = :tenant AND c.conversation_id = up.conversation_id
-    JOIN read.jobs j ON j.tenant = :tenant AND j.job_id = c.job_id
-    WHERE j.spec -> 'caller' ->> 'conversation_id' IS NOT NULL AND up.depth < 100
-)
-SELECT conversation_id FROM up ORDER BY depth DESC LIMIT 1
-
 -- name: shows_approval
 SELECT EXISTS (
     SELECT FROM read.log WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = 'approval'

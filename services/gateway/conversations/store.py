@@ -114,12 +114,6 @@ async def shows_approval(connection: Connection, tenant: str, conversation_id: s
     return bool(found[0]["shown"])
 
 
-async def shown_in(connection: Connection, tenant: str, conversation_id: str) -> str:
-    """Return where people see what they are asked in a conversation: there, or where its job was called."""
-    found = await connection.run(QUERIES.shown_in, tenant=tenant, conversation_id=conversation_id)
-    return str(found[0]["conversation_id"])
-
-
 async def lock_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
     """Return one conversation and keep it from changing until the commit."""
     return await _find(connection, _LOCK, (tenant, conversation_id))

@@ -14,7 +14,6 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
 from placet.gateway.conversations.access import no_conversation
 from placet.gateway.conversations.sse import HEADERS, event_frame
-from placet.gateway.conversations.store import shown_in
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions_routes import KeyHeader
 from placet.gateway.dialects.conversation_state import replay
@@ -29,6 +28,7 @@ from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading
+from placet.gateway.store.read import shown_in
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], route_class=StrictRoute)
 
@@ -122,7 +122,8 @@ async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapsho
     if body.asked:
         approval = await deps.decisions.find(caller, body.asked)
         async with reading(deps.runtime.database) as connection:
-            shown = await shown_in(connection, caller.tenant, str(approval["conversation_id"]))
+            place = caller.tenant, str(approval["conversation_id"])
+            _, shown = (await shown_in(connection, [place]))[place]
         return await found(deps, caller, shown)
     if caller.conversation_id is not None:
         return await found(deps, caller, caller.conversation_id)

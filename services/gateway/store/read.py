@@ -20,6 +20,8 @@ from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
 Row = Mapping[str, Any]
+#: Tenant and conversation.
+Place = tuple[str, str]
 
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
@@ -88,9 +90,7 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     """
     c, k = _CONVERSATIONS.c, _KEYS.c
     here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id)
-    counted = sa.case((c.opener_decides, c.created_by), (c.relayed_by != "", "-"))
-    openers = sa.func.concat_ws(" ", counted, sa.func.nullif(c.relayed_by, ""))
-    opener = sa.select(openers).where(*here).correlate(view).scalar_subquery()
+    opener = sa.select(_openers()).where(*here).correlate(view).scalar_subquery()
     theirs = (k.tenant == view.c.tenant, k.person == sa.func.substr(view.c.requester, len(identity_of("")) + 1))
     before = (k.created_at <= view.c.created_at, sa.func.coalesce(k.taken_over_at, _NEVER) > view.c.created_at)
     late = sa.cast(sa.literal_column("'30 days'"), sa.Interval)
@@ -99,6 +99,13 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     makers = sa.select(named).where(*theirs, *before, working).correlate(view).scalar_subquery()
     askers = sa.case((view.c.requester.like(f"{identity_of('')}%"), makers), else_=opener)
     return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
+
+
+def _openers() -> sa.ColumnElement[Any]:
+    """Return who may have asked in a conversation for its visitor, as `opened_by` says it; empty for nobody."""
+    c = _CONVERSATIONS.c
+    counted = sa.case((c.opener_decides, c.created_by), (c.relayed_by != "", "-"))
+    return sa.func.concat_ws(" ", counted, sa.func.nullif(c.relayed_by, ""))
 
 
 def stopped(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None) -> sa.ColumnElement[Any]:
@@ -135,6 +142,14 @@ def _approvals_statement() -> sa.Select[Any]:
     return sa.select(*approval_facts(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
+def _openers_statement() -> sa.Select[Any]:
+    arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "places")]
+    wanted = sa.func.unnest(*arrays).table_valued("tenant", "place", name="wanted").render_derived()
+    c = _CONVERSATIONS.c
+    here = sa.and_(c.tenant == wanted.c.tenant, c.conversation_id == wanted.c.place)
+    return sa.select(c.tenant, c.conversation_id, _openers()).join_from(wanted, _CONVERSATIONS, here)
+
+
 def _votes_statement() -> sa.Select[Any]:
     c, wanted = DECISIONS.c, sa.bindparam("approval_ids", type_=pg.ARRAY(pg.TEXT))
     here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted), c.counted_revision.is_not(None)]
@@ -153,7 +168,8 @@ def _untold_statement() -> sa.Select[Any]:
 _LOAD_APPROVALS = _approvals_statement()
 _LIST_VOTES = _votes_statement()
 _LIST_UNTOLD = _untold_statement()
-_OPENERS_OF_JOBS = sa.text("""
+_OPENERS = _openers_statement()
+_SHOWN_IN = sa.text("""
 WITH RECURSIVE up AS (
     SELECT w.tenant, w.place, w.place AS conversation_id, 0 AS depth
     FROM unnest(CAST(:tenants AS text[]), CAST(:places AS text[])) AS w (tenant, place)
@@ -164,11 +180,7 @@ WITH RECURSIVE up AS (
     JOIN read.jobs j ON j.tenant = up.tenant AND j.job_id = c.job_id
     WHERE j.spec -> 'caller' ->> 'conversation_id' IS NOT NULL AND up.depth < 100
 )
-SELECT up.tenant, up.place, concat_ws(
-    ' ', CASE WHEN c.opener_decides THEN c.created_by WHEN c.relayed_by <> '' THEN '-' END, nullif(c.relayed_by, '')
-)
-FROM up JOIN gateway.conversations c USING (tenant, conversation_id)
-WHERE c.opener_decides OR c.relayed_by <> ''
+SELECT DISTINCT ON (tenant, place) tenant, place, conversation_id FROM up ORDER BY tenant, place, depth DESC
 """)
 _EXECUTION_STATES = sa.text(
     "SELECT call_id, state FROM read.executions WHERE tenant = :tenant AND call_id = ANY(CAST(:call_ids AS text[]))"
@@ -192,12 +204,22 @@ async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict
     found = [dict(row) for row in rows]
     visitors = (row for row in found if not is_person(row["requester"]))
     if asked := [row for row in visitors if is_of_job(row["tenant"], row["conversation_id"])]:
-        places = {"tenants": [row["tenant"] for row in asked], "places": [row["conversation_id"] for row in asked]}
-        openers = (await connection.execute(_OPENERS_OF_JOBS, places)).all()
+        outer = await shown_in(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
+        openers = (await connection.execute(_OPENERS, _arrays(outer.values()))).all()
         by_place = {(tenant, place): opener for tenant, place, opener in openers}
         for row in asked:
-            row["opened_by"] = by_place.get((row["tenant"], row["conversation_id"]), "")
+            row["opened_by"] = by_place.get(outer[row["tenant"], row["conversation_id"]], "")
     return found
+
+
+async def shown_in(connection: Connection, places: Collection[Place]) -> dict[Place, Place]:
+    """Return where people see what they are asked in conversations: there, or where their jobs were called."""
+    rows = (await connection.execute(_SHOWN_IN, _arrays(places))).all()
+    return {(tenant, place): (tenant, shown) for tenant, place, shown in rows}
+
+
+def _arrays(places: Collection[Place]) -> dict[str, list[str]]:
+    return {"tenants": [tenant for tenant, _ in places], "places": [place for _, place in places]}
 
 
 async def load_call(connection: Connection, tenant: str, call_id: str) -> Row | None:

@@ -97,38 +97,19 @@ def _staged_calls(judged: Judged) -> list[StagedCall]:
 
 def abandoned(message: AbandonCall, verdict: Verdict) -> ToolCallRefused:
     """Return the result of a call that was given up before it was judged."""
-    return ToolCallRefused(
-        tenant=message.tenant,
-        call_id=message.call_id,
-        conversation_id=message.conversation_id,
-        tool=message.tool,
-        kind="failed",
-        reason=verdict.model_reason,
-    )
+    return ToolCallRefused.of(message, "failed", verdict.model_reason)
 
 
 def given_up(message: AbandonCall) -> ToolCallRefused:
     """Return the result of an approved call that was given up before it was judged again."""
-    return ToolCallRefused(
-        tenant=message.tenant,
-        call_id=message.call_id,
-        conversation_id=message.conversation_id,
-        tool=message.tool,
-        kind="failed",
-        reason="The call did not run: it could not be judged again, and an operator gave it up.",
+    return ToolCallRefused.of(
+        message, "failed", "The call did not run: it could not be judged again, and an operator gave it up."
     )
 
 
 def denied_by_now(call: ToolCall, verdict: Verdict) -> ToolCallRefused:
     """Return the result of a call that people approved and that the rules of today deny."""
-    return ToolCallRefused(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
-        kind="refused",
-        reason=verdict.model_reason,
-    )
+    return ToolCallRefused.of(call, "refused", verdict.model_reason)
 
 
 def entries_denied_by_now(
@@ -143,13 +124,10 @@ def entries_denied_by_now(
     gone = "all of it is" if of_job else "which is" if len(denied) == 1 else "which are"
     told = f"Nothing of it happened: by now rules deny {len(denied)} of it, {gone} thrown away. "
     rest = " What else was staged, and does not stand on that, is proposed again when your turn ends."
-    return ToolCallRefused(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
-        kind="refused",
-        reason=told + " ".join(whys) + ("" if of_job else rest),
+    return ToolCallRefused.of(
+        call,
+        "refused",
+        told + " ".join(whys) + ("" if of_job else rest),
         entries=(*(facts.call_id for facts, _ in denied), *left_out),
     )
 
@@ -202,12 +180,4 @@ def _shown(judged: Judged, spec: ToolSpec) -> ToolCall:
 
 
 def _refused(judged: Judged) -> ToolCallRefused:
-    call = judged.call
-    return ToolCallRefused(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
-        kind="refused",
-        reason=judged.verdict.model_reason,
-    )
+    return ToolCallRefused.of(judged.call, "refused", judged.verdict.model_reason)

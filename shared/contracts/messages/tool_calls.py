@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field
 
 from placet.contracts.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
 from placet.contracts.messages.stage import Staged, StagePlan, WorkspaceBase
+
+if TYPE_CHECKING:
+    from placet.contracts.messages.dead_letters import AbandonCall
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -175,6 +178,12 @@ class ToolCallRefused(Message):
     entries: tuple[Identifier, ...] = Field(
         default=(), description="Of a commit: those of its entries that are refused; empty: all of them."
     )
+
+    @classmethod
+    def of(cls, call: ToolCall | AbandonCall, kind: ResultKind, reason: str, **more: Any) -> Self:
+        """Return the end of a call that never runs, by the call itself or by what is said about it."""
+        ids = {name: getattr(call, name) for name in ("tenant", "call_id", "conversation_id", "tool")}
+        return cls(**ids, kind=kind, reason=reason, **more)
 
 
 #: Longest reason of a tool for handing a conversation over, in characters.
