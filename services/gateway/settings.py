@@ -61,8 +61,8 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         default=5,
         ge=0,
         le=60,
-        description="How long a decision on the inbox's list can be taken back before it is sent, in seconds; 0: it is "
-        "sent at once. The API, links and chats always send at once.",
+        description="How long a decision in the inbox can be taken back before it is sent, in seconds; 0: it is sent "
+        "at once. The API, links and chats always send at once.",
     )
     gateway_stops_by_another: bool = Field(
         default=False, description="Whether an emergency stop is lifted only by somebody else than who asked for it."

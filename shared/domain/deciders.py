@@ -48,11 +48,14 @@ class Voter:
     @property
     def counts_as(self) -> str:
         """Who counts once, whatever channel they came through: a visitor counts as who holds the token too."""
-        holders = self.opened_by.split() if self.proof == "conversation_token" else []
-        if not holders:
-            return self.identity
         # Of those who had a key the last one: a maker stands behind the owner.
-        return holders[0] if holders[0] != "-" else holders[-1]
+        return self.behind[0] if self.behind[0] in self.opened_by.split()[:1] else self.behind[-1]
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """Who may be behind what they say: of a token everybody who holds it, else themselves."""
+        holders = self.opened_by.split() if self.proof == "conversation_token" else []
+        return tuple(each for each in holders if each != "-") or (self.identity,)
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:
@@ -351,7 +354,7 @@ def _active(voter: Voter, directory: Directory) -> bool:
 
 
 def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
-    exclude, them = held.approval_rule.exclude, {voter.person, voter.counts_as}
+    exclude, them = held.approval_rule.exclude, {voter.person, *voter.behind}
     if "requester" in exclude and not them.isdisjoint(_askers(held, voter)):
         return True
     owners = directory.owners.get(held.call.agent, frozenset())

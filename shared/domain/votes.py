@@ -9,7 +9,7 @@ Pure: approval asks it of every decision, the gateway of every card, so that a p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,6 +72,33 @@ class Tally:
         return f" {both} ".join(f" {either} ".join(said[number] for number in numbers) for numbers in groups)
 
 
+def last_votes(votes: Iterable[Vote]) -> dict[str, Vote]:
+    """Return by whom it counts as what each person said last; `votes` are in the order in which they were made.
+
+    A visitor's token is in the hands of everybody who opened the conversation or took it, so what it says counts as any
+    of them who votes with a proof of their own: one person never fills two places with two proofs.
+    """
+    last: dict[str, Vote] = {}
+    for vote in votes:
+        voter = vote.voter
+        same = [who for who, other in last.items() if _may_be_one(voter, other.voter)]
+        said = [each for each in voter.behind if each in same]
+        for who in same:
+            if last[who].voter.proof == "conversation_token":
+                del last[who]
+        last[said[-1] if said else voter.counts_as] = vote
+    return last
+
+
+def _may_be_one(voter: Voter, other: Voter) -> bool:
+    return other.identity in {voter.identity, *voter.behind} or voter.identity in other.behind
+
+
+def _behind_others(last: Mapping[str, Vote], person: str) -> set[str]:
+    """Return everybody who may be behind the votes of others."""
+    return {each for who, vote in last.items() if who != person for each in (who, *vote.voter.behind)} - {person}
+
+
 def approves_alone(held: Held, voter: Voter, directory: Directory) -> bool:
     """Tell whether an approval of this person needs nobody else's."""
     return _fills_all(held, deciders.own_panels(held, voter, directory))
@@ -106,13 +133,13 @@ def tally(held: Held, votes: Iterable[Vote], directory: Directory, new: Vote | N
 
     A denial that decides goes first.
     """
-    last = {vote.voter.counts_as: vote for vote in (*votes, *([new] if new else []))}
-    seats = {person: _seats(held, vote, directory, last.keys() - {person}) for person, vote in last.items()}
+    last = last_votes((*votes, *([new] if new else [])))
+    seats = {person: _seats(held, vote, directory, _behind_others(last, person)) for person, vote in last.items()}
     if held.seats is not None:
         seats |= {
             person: numbers & held.seats.get(person, frozenset())
             for person, numbers in seats.items()
-            if new is None or person != new.voter.counts_as
+            if new is None or last[person] is not new
         }
     approvals = [seats[person] for person, vote in last.items() if vote.verb == "approve"]
     denials = [seats[person] for person, vote in last.items() if vote.verb == "deny"]

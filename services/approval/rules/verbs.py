@@ -45,7 +45,7 @@ def with_voters(approval: Approval, cast: Iterable[Vote], directory: Directory) 
 
     Whoever could not decide any more when votes were counted, or was given a place since, may vote once more.
     """
-    last = {vote.voter.counts_as: vote.voter for vote in cast}
+    last = {who: vote.voter for who, vote in votes.last_votes(cast).items()}
     closed_to = excluded(approval.call.requester, approval.approval_rule)
     for who, voter in last.items():
         seats = None if approval.seats is None else approval.seats.get(who, frozenset())

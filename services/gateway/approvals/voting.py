@@ -11,7 +11,7 @@ from typing import Literal
 
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
-from placet.domain.votes import Tally, Vote, tally
+from placet.domain.votes import Tally, Vote, last_votes, tally
 from placet.gateway.approvals.held import held_of
 from placet.gateway.identity.store.keys import find_keys
 from placet.gateway.store.read import Row, list_votes
@@ -48,12 +48,14 @@ async def count_votes(
 
 def count(approval: Row, votes: Iterable[Row], directory: Directory) -> Counted:
     """Return how far an approval is; `votes` are about its arguments as they are, in the order they were counted."""
-    last = {vote.voter.counts_as: (row, vote) for row, vote in ((row, _vote_of(row)) for row in votes)}
-    came = tally(held_of(approval), (vote for _, vote in last.values()), directory)
+    cast = [(row, _vote_of(row)) for row in votes]
+    row_of = {id(vote): row for row, vote in cast}
+    last = last_votes(vote for _, vote in cast)
+    came = tally(held_of(approval), last.values(), directory)
     stand = came.counting if approval["state"] == "pending" else last.keys()
     return Counted(
         came,
-        tuple(row for person, (row, _) in last.items() if person in stand),
+        tuple(row_of[id(vote)] for person, vote in last.items() if person in stand),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -38,7 +39,7 @@ from placet.gateway.insights.numbers import (
     without_names,
 )
 from placet.gateway.insights.store import load_held, load_votes
-from placet.gateway.insights.suggestion import NotSuggested, Suggestion, suggest
+from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_still, suggest
 from placet.gateway.store import reading
 
 router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
@@ -195,6 +196,15 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> tuple[list
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
     return held, made, report
+
+
+async def asked_still(deps: Deps, found: Iterable[AlwaysApproved]) -> frozenset[tuple[str, str]]:
+    """Return the rules, with tools, that the rulebook's file asks people about still; none where it cannot be read."""
+    try:
+        text = await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
+        return await asyncio.to_thread(asks_still, text, [(each.rule, each.tool) for each in found])
+    except (OSError, UnicodeDecodeError, RulebookInvalid):
+        return frozenset()
 
 
 async def _suggested(deps: Deps, rule: str, tool: str, approved: int, *, in_place: bool = False) -> Suggestion:

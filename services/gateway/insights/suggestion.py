@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
@@ -42,23 +43,17 @@ def suggest(rulebook: str, rule: str, tool: str, approved: int, *, in_place: boo
     is no YAML.
     """
     source = parse_yaml("rulebook", rulebook.encode())
-    rules = source.data.get("rules")
-    found: list[Any] = rules if isinstance(rules, list) else []
-    place = next((n for n, each in enumerate(found) if isinstance(each, dict) and each.get("name") == rule), None)
-    if place is None:
-        raise NotSuggested("No rule of the file held these calls: the tool's category did.")
-    entry: dict[str, Any] = found[place]
-    if entry.get("effect") != "require_approval":
-        raise NotSuggested("This rule does not ask for approval any more.")
+    found = _rules(source.data)
+    place = _asking(found, rule, tool)
+    entry = found[place]
     lines = rulebook.splitlines(keepends=True)
     at = source.line_of(("rules", place)) - 1
     dash = lines[at].find("-")
     if dash < 0 or lines[at][:dash].strip():
         raise NotSuggested("The file's rules do not stand on lines of their own.")
-    match = entry.get("match")
     new: dict[str, Any] = {
-        "name": _name(rule, tool, {str(each.get("name")) for each in found if isinstance(each, dict)}),
-        "match": {**(match if isinstance(match, dict) else {}), "tool": tool},
+        "name": _name(rule, tool, {str(each.get("name")) for each in found}),
+        "match": _narrowed(entry, tool),
         **({"when": entry["when"]} if entry.get("when") else {}),
         "effect": "allow",
         "reason": f"People approved all {approved} such calls as they were.",
@@ -74,6 +69,41 @@ def suggest(rulebook: str, rule: str, tool: str, approved: int, *, in_place: boo
     return Suggestion(
         str(new["name"]), "".join(changed), diff, old, "".join(added) + old[len("".join(lines[at:end])) :]
     )
+
+
+def asks_still(rulebook: str, held: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return those of `held`, rules with tools, that a rulebook asks people about still; raise RulebookInvalid."""
+    rules, found = _rules(parse_yaml("rulebook", rulebook.encode()).data), set()
+    for rule, tool in held:
+        with suppress(NotSuggested):
+            _asking(rules, rule, tool)
+            found.add((rule, tool))
+    return frozenset(found)
+
+
+def _rules(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rules = data.get("rules")
+    return [each if isinstance(each, dict) else {} for each in rules] if isinstance(rules, list) else []
+
+
+def _asking(rules: Sequence[dict[str, Any]], rule: str, tool: str) -> int:
+    """Return the place of a rule that asks people about calls of `tool`; raise NotSuggested where none does."""
+    place = next((number for number, each in enumerate(rules) if each.get("name") == rule), None)
+    if place is None:
+        raise NotSuggested("No rule of the file held these calls: the tool's category did.")
+    entry = rules[place]
+    if entry.get("effect") != "require_approval":
+        raise NotSuggested("This rule does not ask for approval any more.")
+    wanted = (_narrowed(entry, tool), entry.get("when"))
+    for each in rules[:place]:
+        if each.get("effect") == "allow" and (each.get("match"), each.get("when")) == wanted:
+            raise NotSuggested(f"The rule {each.get('name')} lets such calls through already.")
+    return place
+
+
+def _narrowed(entry: Mapping[str, Any], tool: str) -> dict[str, Any]:
+    match = entry.get("match")
+    return {**(match if isinstance(match, dict) else {}), "tool": tool}
 
 
 def _end(lines: Sequence[str], at: int, dash: int) -> int:

@@ -128,6 +128,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         done=aside.done,
         sent=bool(aside.sent),
         set_up=set_up_was_run(),
+        undo_seconds=deps.settings.gateway_undo_seconds,
         back="",
     )
 

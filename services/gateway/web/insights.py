@@ -14,7 +14,7 @@ from placet.gateway.approvals.decisions import in_words
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
-from placet.gateway.insights.routes import Days, Named, ProposalIn, insights, propose, suggestion
+from placet.gateway.insights.routes import Days, Named, ProposalIn, asked_still, insights, propose, suggestion
 from placet.gateway.web.plots import HEIGHT, WIDTH, bars, line, shares
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render
 from placet.gateway.web.sheets import common
@@ -35,6 +35,7 @@ async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
     """Show how long people take to decide what, and how they decide."""
     found = await insights(deps, caller, days)
     rules = found.rules[:ROWS_MAX]
+    took = [sum(column) for column in zip(*(each.histogram for each in found.rules), strict=True)]
     return render(
         "insights.html",
         language=caller.language,
@@ -46,7 +47,9 @@ async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
         people=found.people[:ROWS_MAX],
         ends=ENDS,
         bounds=BOUNDS,
-        took=[sum(column) for column in zip(*(each.histogram for each in found.rules), strict=True)],
+        asked_still=await asked_still(deps, found.always_approved),
+        took=took,
+        histograms=[("", took), *((each.rule, each.histogram) for each in rules)],
         bars=bars,
         line=line,
         width=WIDTH,

@@ -29,6 +29,7 @@ SCRIPT_WORDS = (
     "The turn ended: {why}",
     "Total",
     "Undo",
+    "Yours was not sent: it was decided meanwhile.",
     "Yours was not sent, it was decided meanwhile: {summary}",
     "added: ",
     "answered",

@@ -33,9 +33,11 @@ ATTEMPT, ATTEMPT_PATH = "placet_login", "/sign-in/oidc"
 
 
 @router.get("/sign-in")
-async def ask(request: Request, deps: DepsOf, back: str = "/") -> HTMLResponse:
-    """Ask who is there."""
-    return _door(request, deps, back)
+async def ask(request: Request, deps: DepsOf, back: str = "/", unsent: str = "") -> HTMLResponse:
+    """Ask who is there; with `unsent` a decision of theirs came after the end of their session."""
+    language = wished(request)
+    lost = text(language, "Your decision was not sent, because you were signed out. Sign in and decide again.")
+    return _door(request, deps, back, lost if unsent else "")
 
 
 @router.post("/sign-in")

@@ -15,6 +15,7 @@ from placet.approval.states import State
 from placet.contracts.messages import DecisionClaims, Demand, Panel
 from placet.domain.deciders import Delegation, Voter
 from placet.domain.directory import Directory
+from placet.domain.votes import last_votes
 from tests.builders import NOON, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, claims_of, some_claims
 
@@ -333,6 +334,37 @@ def test_a_token_and_the_key_that_opened_its_conversation_count_once() -> None:
     assert ("accepted", State.PENDING) == outcome(decide(approval, key, hers))
     relayed = claims_of(approval, "ada", "approve")
     assert ("accepted", State.APPROVED) == outcome(decide(approval, relayed, Vote(asker, "approve")))
+
+
+def test_a_token_that_several_people_hold_counts_once_with_any_of_them() -> None:
+    """Bob took dee's token and dee took it after him: a vote with it and one with bob's key may both be bob's."""
+    approval = held_by(approvers=["requester", "person:ada", "person:bob", "person:carl"], approvals=2)
+    asker = Voter(approval.call.requester, ("requester",), "conversation_token", approval.call.conversation_id)
+    keys = {name: claims_of(approval, name, "approve") for name in ("ada", "bob", "carl")}
+    for opened_by in ("person:ada person:bob", "person:bob person:ada", "- person:front person:bob person:ada"):
+        token = Vote(replace(asker, opened_by=opened_by), "approve")
+        mine = some_claims(
+            approval,
+            person=asker.person,
+            roles=["requester"],
+            proof="conversation_token",
+            conversation_id=asker.conversation_id,
+            opened_by=opened_by,
+        )
+        for holder in ("ada", "bob"):
+            assert ("accepted", State.PENDING) == outcome(decide(approval, keys[holder], token))
+            assert ("accepted", State.PENDING) == outcome(decide(approval, mine, vote(holder)))
+        assert ("accepted", State.APPROVED) == outcome(decide(approval, keys["carl"], token))
+        assert ("accepted", State.APPROVED) == outcome(decide(approval, keys["ada"], token, vote("bob")))
+
+
+def test_a_token_counts_once_whoever_took_it_between_two_votes() -> None:
+    """It spoke when nobody held it, and again when bob did: one visitor, and perhaps bob."""
+    approval = held_by(approvers=["requester", "person:bob", "person:carl"], approvals=3)
+    asker = Voter(approval.call.requester, ("requester",), "conversation_token", approval.call.conversation_id)
+    said = [Vote(asker, "approve"), Vote(replace(asker, opened_by="person:bob"), "approve")]
+    assert ["person:bob"] == list(last_votes(said))
+    assert ["person:bob"] == list(last_votes([*said, vote("bob")]))
 
 
 def test_a_token_never_stands_in_a_place_that_was_given_to_its_opener() -> None:

@@ -4,7 +4,7 @@ import { hearComments } from "./dom.js";
 import { keyboard } from "./keys.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
-import { decideInPlace } from "./undo.js";
+import { decideInPlace, decideOnPage } from "./undo.js";
 import { t } from "./words.js";
 
 const GATHER_MS = 250;
@@ -12,7 +12,8 @@ const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
 const connection = document.getElementById("connection");
-if (!whole) decideInPlace(document);
+if (whole) decideOnPage(document);
+else decideInPlace(document);
 let changed = new Set();
 let waiting = null;
 

@@ -6,6 +6,26 @@ import { t } from "./words.js";
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
 const REST_MS = 700;
 
+function heldLine(approved, said, back) {
+  const text = make("span", { role: "status" }, said);
+  const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
+  undo.addEventListener("click", back);
+  return make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
+}
+
+// What was pressed, not what the page has become since: each with the digest that was read.
+function submitAs(form, fields) {
+  const sent = make("form", { method: form.method, action: form.getAttribute("action"), hidden: "" });
+  for (const [name, value] of fields) sent.append(make("input", { type: "hidden", name, value }));
+  form.ownerDocument.body.append(sent);
+  sent.submit();
+}
+
+// Sent although its page is on its way out.
+function sendLeaving(address, fields) {
+  return fetch(address, { method: "POST", body: new URLSearchParams(fields), keepalive: true });
+}
+
 export function decideInPlace(root) {
   // Stays in sight, for the card that it is about may have left the list.
   function tell(said) {
@@ -54,13 +74,6 @@ export function decideInPlace(root) {
     decision.timer = setTimeout(() => send(decision), seconds * 1000);
     form.hidden = true;
     item.append(decision.line);
-  }
-
-  function heldLine(approved, said, back) {
-    const text = make("span", { role: "status" }, said);
-    const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
-    undo.addEventListener("click", back);
-    return make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
   }
 
   // Down to the next card that can be decided here, else up; the screen moves only as far as it must.
@@ -112,8 +125,8 @@ export function decideInPlace(root) {
     try {
       const body = new URLSearchParams(decision.fields);
       const answer = await fetch(decision.address, { method: "POST", body });
-      // Only a session that is over leads elsewhere; whoever signs in again comes back to the list.
-      if (answer.redirected) location.assign(`/sign-in?${new URLSearchParams({ back: location.pathname + location.search })}`);
+      // Only a session that is over leads elsewhere; whoever signs in again comes back to the list, and is told before.
+      if (answer.redirected) location.assign(`/sign-in?${new URLSearchParams({ unsent: "1", back: location.pathname + location.search })}`);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const now = page.querySelector(".item");
       if (!now) throw new Error(page.querySelector("h1")?.textContent ?? String(answer.status));
@@ -170,14 +183,6 @@ export function decideInPlace(root) {
     batch.line.querySelector(".undo").focus();
   }
 
-  // What was pressed, not what the page has become since: each with the digest that was read.
-  function submitAs(form, fields) {
-    const sent = make("form", { method: form.method, action: form.getAttribute("action"), hidden: "" });
-    for (const [name, value] of fields) sent.append(make("input", { type: "hidden", name, value }));
-    root.body.append(sent);
-    sent.submit();
-  }
-
   // Each is sent as it stands; returns what is on its way.
   function flush() {
     const bodies = [];
@@ -192,9 +197,7 @@ export function decideInPlace(root) {
       batch.sent = true;
       bodies.push(["/inbox/decisions", batch.fields]);
     }
-    return bodies.map(([address, fields]) =>
-      fetch(address, { method: "POST", body: new URLSearchParams(fields), keepalive: true }),
-    );
+    return bodies.map(([address, fields]) => sendLeaving(address, fields));
   }
 
   // What was pressed is sent before the session that it was pressed in is over.
@@ -211,4 +214,78 @@ export function decideInPlace(root) {
   root.addEventListener("submit", decide);
   addEventListener("pagehide", flush);
   new MutationObserver(keep).observe(root.body, { childList: true, subtree: true, attributeFilter: ["hidden"] });
+}
+
+// The same on the page of one approval: what was pressed there waits as long, and Undo brings the form back as it was.
+export function decideOnPage(root) {
+  const seconds = Number(root.querySelector("[data-undo-seconds]")?.dataset.undoSeconds ?? 0);
+  if (!seconds) return;
+  let held = null;
+
+  function decide(event) {
+    const form = event.target;
+    const verb = event.submitter?.value ?? "";
+    if (form.getAttribute("action") === "/sign-out") {
+      signOut(event);
+      return;
+    }
+    if (!form.matches("form.decide-whole") || !/^(approve|deny)/.test(verb)) return;
+    event.preventDefault();
+    if (held) return;
+    const fields = new FormData(form, event.submitter);
+    const approved = verb.startsWith("approve");
+    const line = heldLine(approved, approved ? t("Approved.") : t("Denied."), takeBack);
+    const timer = setTimeout(() => {
+      held = null;
+      submitAs(form, fields);
+    }, seconds * 1000);
+    held = { form, fields, line, timer, panel: form.closest(".panel") };
+    keep();
+    line.querySelector(".undo").focus();
+  }
+
+  function takeBack() {
+    const { line, timer, panel } = held;
+    clearTimeout(timer);
+    held = null;
+    line.remove();
+    panel.classList.remove("held");
+    root.querySelector("form.decide-whole button.approve")?.focus();
+  }
+
+  // A page that was drawn anew says still what is held. Where somebody else has decided, nothing is left to send.
+  function keep() {
+    if (!held) return;
+    const form = root.querySelector("form.decide-whole");
+    if (!form) {
+      clearTimeout(held.timer);
+      held.panel.classList.remove("held");
+      held.line.replaceWith(make("p", { class: "notice", role: "alert" }, t("Yours was not sent: it was decided meanwhile.")));
+      held = null;
+      return;
+    }
+    // Only what differs is written: the observer below would call for ever.
+    held.panel = form.closest(".panel");
+    if (!held.panel.classList.contains("held")) held.panel.classList.add("held");
+    if (held.line.parentNode !== held.panel) held.panel.prepend(held.line);
+  }
+
+  function flush() {
+    if (!held) return [];
+    clearTimeout(held.timer);
+    const { form, fields } = held;
+    held = null;
+    return [sendLeaving(form.getAttribute("action"), fields)];
+  }
+
+  async function signOut(event) {
+    if (!held) return;
+    event.preventDefault();
+    await Promise.allSettled(flush());
+    event.target.submit();
+  }
+
+  root.addEventListener("submit", decide);
+  addEventListener("pagehide", flush);
+  new MutationObserver(keep).observe(root.body, { childList: true, subtree: true, attributeFilter: ["class"] });
 }
