@@ -185,6 +185,7 @@ CREATE TABLE approval.approvals (
   searched VARCHAR NOT NULL,
   rule VARCHAR NOT NULL,
   rulebook_digest VARCHAR NOT NULL,
+  directory_digest VARCHAR DEFAULT '' NOT NULL,
   reason VARCHAR NOT NULL,
   approval_rule JSONB NOT NULL,
   deciders TEXT[] NOT NULL,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from placet.approval import notices
-from placet.approval.rules import Approval, Vote
+from placet.approval.rules import Approval, Today, Vote
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import COMMIT_TOOL, CallApproved, Message, StagedCallPermitted, ToolCallPermitted
@@ -40,14 +40,14 @@ def close(
     tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
 
 
-def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = NOBODYS, *, rulebook: str = "") -> None:
+def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = NOBODYS, *, today: Today = Today()) -> None:
     """Permit or refuse the call of an approval that is over.
 
-    Where policy judges by another `rulebook` by now, the permit goes to it and not to an executor. With a commit its
+    Where policy judges by other rules or people `today`, the permit goes to it and not to an executor. With a commit its
     staged calls are permitted too, each after the one before it: none begins where the commit was not carried out.
     """
     end = _end_of_call(approval, signer, consent)
-    changed = approval.approval_rule.judged_again and rulebook not in {"", approval.rulebook_digest}
+    changed = approval.approval_rule.judged_again and today.differs(approval)
     if changed and isinstance(end, ToolCallPermitted):
         end = CallApproved(
             **end.model_dump(include={"tenant", "pool", "permit"}), call=approval.call, rule=approval.rule

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from placet.approval import closing, notices, store
-from placet.approval.rules import VERBS, VOTING, Answer, Approval, Decision, Edit, Vote, edits, grants
+from placet.approval.rules import VERBS, VOTING, Answer, Approval, Decision, Edit, Today, Vote, edits, grants
 from placet.approval.states import EDIT_MACHINE, Event
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
@@ -52,8 +52,8 @@ class Made:
     votes: Sequence[Vote] = ()
     #: Calls that must have ended before this one may begin, where it was approved.
     after: Sequence[str] = ()
-    #: Digest of the rulebook that policy judges by.
-    rulebook: str = ""
+    #: What policy judges by.
+    today: Today = Today()
     #: Who is who at that moment.
     directory: Directory = field(default_factory=Directory)
 
@@ -90,7 +90,7 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
         work.emit(made.decision.answered)
     else:
         actor = claims.person if accepted else "clock"
-        closing.end_call(work, after, signer, _consent(made, after), rulebook=made.rulebook)
+        closing.end_call(work, after, signer, _consent(made, after), today=made.today)
         work.emit(made.decision.answered)
         closing.close(work, after, answer.event, actor=actor, signer=signer, votes=_votes(made, after), **more)
     if answer.progress is not None:

@@ -143,7 +143,7 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = 
         else:
             directory = deps.directory().without(read.revoked_keys)
             answer = rules.decide(read.approval, each.claims, read.now, directory, read.votes)
-            told = (read.now, read.votes, read.before, read.rulebook, directory)
+            told = (read.now, read.votes, read.before, read.today, directory)
             made.append(Made(each, read.approval, answer, *told))
     voted = deciding.in_order([each for each in made if each.answer.proposal is None])
     for decision in voted:
@@ -180,7 +180,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
         (read,) = await store.read_decisions(work.connection, [sent.claims])
         directory = deps.directory().without(read.revoked_keys)
         answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory)
-        told = (read.now, read.votes, read.before, read.rulebook, directory)
+        told = (read.now, read.votes, read.before, read.today, directory)
         (made,) = deciding.in_order([Made(sent, approval, answer, *told)])
         kept = await store.keep_locked(work.connection, made.stored)
     await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=read.now)

@@ -136,6 +136,8 @@ class ApprovalRow(SQLModel, table=True):
     searched: str
     rule: str
     rulebook_digest: str
+    #: Of the people that policy judged it with; empty where they stand in the rulebook.
+    directory_digest: str = Field(default="", sa_column_kwargs={"server_default": ""})
     reason: str
     #: ApprovalRule as policy pinned it to this call, without defaults: a later rulebook does not change who may decide.
     approval_rule: dict[str, Any] = Field(sa_type=pg.JSONB)

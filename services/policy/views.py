@@ -14,9 +14,17 @@ VIEWS = {
         SELECT activation_id, kind, digest, activated_by, activated_at, diff
         FROM policy.activations
     """,
-    # Approval asks it when people have said yes: was the call held by the rules of today?
+    # Approval asks it when people have said yes: was the call held by the rules of today? And by the people of today,
+    # where a directory took over since that rulebook did.
     "active_rulebook": """
-        SELECT digest FROM policy.activations WHERE kind = 'rulebook' ORDER BY activated_at DESC LIMIT 1
+        SELECT now.digest, (
+            SELECT digest FROM policy.activations WHERE kind = 'directory' AND activated_at > now.activated_at
+            ORDER BY activated_at DESC LIMIT 1
+        ) AS directory_digest
+        FROM (
+            SELECT digest, activated_at FROM policy.activations
+            WHERE kind = 'rulebook' ORDER BY activated_at DESC LIMIT 1
+        ) AS now
     """,
     "verdicts": """
         SELECT verdict_id, call_id, tenant, schema_digest, effect, rule, reason, rulebook_digest, judged_at

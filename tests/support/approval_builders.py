@@ -62,6 +62,7 @@ def an_approval(**changes: Any) -> Approval:
         "summary": request.summary,
         "rule": request.rule,
         "rulebook_digest": request.rulebook_digest,
+        "directory_digest": request.directory_digest,
         "reason": request.reason,
         "approval_rule": request.approval,
         "state": State.PENDING,

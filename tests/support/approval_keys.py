@@ -12,7 +12,7 @@ def create_keys_view(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "read"')
         connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
-        connection.execute('CREATE TABLE "read".active_rulebook (digest text)')
+        connection.execute('CREATE TABLE "read".active_rulebook (digest text, directory_digest text)')
 
 
 async def add_keys(replica: Replica, *key_ids: str) -> None:
@@ -26,7 +26,7 @@ async def revoke(replica: Replica, key_id: str) -> None:
     await replica.execute("UPDATE read.api_keys SET revoked_at = clock_timestamp() WHERE key_id = :id", id=key_id)
 
 
-async def judge_by(replica: Replica, digest: str) -> None:
-    """Let policy judge by this rulebook."""
+async def judge_by(replica: Replica, digest: str, directory: str | None = None) -> None:
+    """Let policy judge by this rulebook, and by this directory where it took over since."""
     await replica.execute("DELETE FROM read.active_rulebook")
-    await replica.execute("INSERT INTO read.active_rulebook VALUES (:digest)", digest=digest)
+    await replica.execute("INSERT INTO read.active_rulebook VALUES (:digest, :directory)", digest=digest, directory=directory)

@@ -10,6 +10,7 @@ from placet.approval.rules.answers import Answer, Decision
 from placet.approval.rules.approval import (
     Approval,
     RefusedKind,
+    Today,
     Withdrawal,
     check_request,
     ending,
@@ -32,6 +33,7 @@ __all__ = [
     "Decision",
     "Edit",
     "RefusedKind",
+    "Today",
     "Vote",
     "Withdrawal",
     "check_request",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.canonical import NotStrictJson, parse_arguments
@@ -21,6 +21,21 @@ from placet.domain.deciders import Delegation, Seats, steps
 RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"]
 
 
+class Today(NamedTuple):
+    """What policy judges by: digests of the rulebook, and of the people where they changed since that took over.
+
+    Each is empty where there is none.
+    """
+
+    rulebook: str = ""
+    directory: str = ""
+
+    def differs(self, approval: Approval) -> bool:
+        """Tell whether an approval's call was judged by anything else."""
+        judged_by = (approval.rulebook_digest, approval.directory_digest)
+        return any(now not in {"", then} for now, then in zip(self, judged_by, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
     """One held call, waiting for people or closed."""
@@ -33,6 +48,8 @@ class Approval:
     summary: str
     rule: str
     rulebook_digest: str
+    #: Of the people that policy judged it with; empty where they stand in the rulebook.
+    directory_digest: str
     reason: str
     approval_rule: ApprovalRule
     state: State
@@ -133,6 +150,7 @@ def opening(
         summary=requested.summary,
         rule=requested.rule,
         rulebook_digest=requested.rulebook_digest,
+        directory_digest=requested.directory_digest,
         reason=requested.reason,
         approval_rule=requested.approval,
         state=MACHINE.initial,

@@ -10,7 +10,7 @@ asked AS (
         key text, approval_id text, tenant text, call_id text, conversation_id text, turn_id text, message_id text,
         step integer, "position" integer, agent text, requester text, language text, labels jsonb, tool text, schema_digest text, arguments text,
         shown_arguments text, origins jsonb, base jsonb, digest text, category text, pool text, permit_expires_after_seconds integer,
-        summary text, searched text, rule text, rulebook_digest text, reason text, approval_rule jsonb,
+        summary text, searched text, rule text, rulebook_digest text, directory_digest text, reason text, approval_rule jsonb,
         deciders text[], deciders_digest text, closed_to jsonb, voters jsonb, state text, revision integer,
         arguments_revision integer, created_at timestamptz, expires_at timestamptz, steps_done integer,
         next_step_at timestamptz, delegations jsonb, staged jsonb, correlation_id text, traceparent text
@@ -23,14 +23,14 @@ asked AS (
     INSERT INTO approval.approvals (
         approval_id, tenant, call_id, conversation_id, turn_id, message_id, step, "position", agent, requester, language, labels, tool,
         schema_digest, arguments, shown_arguments, origins, base, digest, category, pool, permit_expires_after_seconds, summary,
-        searched, rule, rulebook_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
+        searched, rule, rulebook_digest, directory_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
         arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, staged, correlation_id,
         traceparent
     )
     SELECT
         approval_id, tenant, call_id, conversation_id, turn_id, message_id, step, "position", agent, requester, language, labels, tool,
         schema_digest, arguments, shown_arguments, origins, base, digest, category, pool, permit_expires_after_seconds, summary,
-        searched, rule, rulebook_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
+        searched, rule, rulebook_digest, directory_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
         arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, staged, correlation_id,
         traceparent
     FROM asked JOIN first USING (tenant, call_id)
@@ -61,11 +61,12 @@ SELECT a.*, given.number, statement_timestamp() AS now, d.person AS said_by, d.v
             AND e.step = a.step AND e."position" < a."position" AND e.state = 'approved'
             AND e.closed_at > statement_timestamp() - make_interval(secs => e.permit_expires_after_seconds)
             AND NOT coalesce((e.approval_rule ->> 'independent')::boolean, false)
-    ) AS earlier, (SELECT digest FROM read.active_rulebook) AS rulebook_now
+    ) AS earlier, today.digest AS rulebook_now, today.directory_digest AS directory_now
 FROM unnest(:tenants::text[], :approval_ids::text[], :decision_ids::text[], :key_ids::text[])
     WITH ORDINALITY AS given (tenant, approval_id, decision_id, key_id, number)
 LEFT JOIN approval.approvals AS a ON a.approval_id = given.approval_id AND a.tenant = given.tenant
 LEFT JOIN approval.decisions AS d ON d.tenant = given.tenant AND d.decision_id = given.decision_id
+LEFT JOIN read.active_rulebook AS today ON true
 CROSS JOIN LATERAL (
     SELECT coalesce(jsonb_agg(to_jsonb(last) ORDER BY last.counted_revision), '[]') AS votes
     FROM (

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from placet.approval.rules import Approval, Decision, Edit, Vote
+from placet.approval.rules import Approval, Decision, Edit, Today, Vote
 from placet.approval.states import EditState, State
 from placet.approval.tables import ApprovalRow, DecisionRow
 from placet.contracts.canonical import sha256_hex
@@ -70,8 +70,8 @@ class Reading:
     earlier: Earlier | None
     #: Calls of the same answer of the model that stand before this one, were approved, and may still run.
     before: tuple[str, ...] = ()
-    #: Digest of the rulebook that policy judges by; empty where it has none yet.
-    rulebook: str = ""
+    #: What policy judges by.
+    today: Today = Today()
 
 
 def reading_from(row: Row) -> Reading:
@@ -87,7 +87,7 @@ def reading_from(row: Row) -> Reading:
         frozenset(row["revoked"]),
         earlier,
         tuple(row["earlier"]),
-        row["rulebook_now"] or "",
+        Today(row["rulebook_now"] or "", row["directory_now"] or ""),
     )
 
 

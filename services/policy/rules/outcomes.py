@@ -162,6 +162,7 @@ def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalReq
         else render_summary(spec, dict(judged.facts.arguments), call.language),
         rule=verdict.rule,
         rulebook_digest=verdict.rulebook_digest,
+        directory_digest=verdict.directory_digest,
         reason=verdict.reason,
         approval=while_it_waits(approval, entries) if entries else approval,
         staged=_staged_calls(judged) if entries else [],

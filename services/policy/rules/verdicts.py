@@ -6,7 +6,7 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import COMMIT_TOOL, StagePlan
@@ -35,6 +35,8 @@ class Verdict:
     #: One plain sentence for the model; empty where the call may still run.
     model_reason: str
     rulebook_digest: str
+    #: Digest of the people that it was judged with; empty where they stand in the rulebook.
+    directory_digest: str = field(default="", kw_only=True)
     #: Who decides; set where the effect is REQUIRE_APPROVAL, and where a STAGE says who decides the commit.
     approval: ApprovalRule | None = None
     #: The tool; None where the rulebook does not know it.
@@ -149,6 +151,7 @@ def _verdict(rule: str, ruling: Ruling, rulebook: Rulebook, spec: ToolSpec) -> V
         reason=ruling.reason,
         model_reason=_model_reason(ruling),
         rulebook_digest=rulebook.digest,
+        directory_digest=rulebook.directory.digest if rulebook.directory.digest != rulebook.digest else "",
         approval=ruling.approval,
         plan=ruling.plan,
         spec=spec,

@@ -189,6 +189,12 @@ class ApprovalRequested(SignedMessage):
     summary: str = Field(description="What will happen, in the visitor's language, rendered from the stored arguments.")
     rule: str = Field(description="Name of the rule that held the call.")
     rulebook_digest: Digest
+    directory_digest: str = Field(
+        default="",
+        max_length=64,
+        exclude_if=_nothing,
+        description="Of the file that says who is who, where it is not the rulebook: policy judged by it too.",
+    )
     reason: str = Field(description="Why it is held, for people.")
     approval: ApprovalRule
     staged: list[StagedCall] = Field(

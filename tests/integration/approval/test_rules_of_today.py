@@ -12,7 +12,7 @@ from placet.contracts.signing import Signer, Verifier
 from placet.domain.directory import Directory, Person
 from tests.builders import an_approval_rule
 from tests.integration.approval.test_handlers import opened_by
-from tests.support.approval_builders import Register, a_decision, some_claims
+from tests.support.approval_builders import RULEBOOK_DIGEST, Register, a_decision, some_claims
 from tests.support.approval_keys import add_keys, judge_by
 from tests.support.house import Replica
 
@@ -25,7 +25,8 @@ async def approved(
     """Have a call held and approved by people, each with a key of their own; return what the last yes sends."""
     await replica.execute('DELETE FROM "read".api_keys')
     await add_keys(replica, *(f"key-{name}" for name in people))
-    card = await opened_by(replica, approval=an_approval_rule(**(PAIR | rule)))
+    people_digest = rule.pop("directory_digest", "")
+    card = await opened_by(replica, approval=an_approval_rule(**(PAIR | rule)), directory_digest=people_digest)
     sent: list[Message] = []
     for name in people:
         proof = {
@@ -62,6 +63,15 @@ async def test_another_rulebook_is_asked_unless_the_rule_says_otherwise(
     (end,) = [message for message in sent if isinstance(message, ToolCallPermitted | CallApproved)]
     assert expected is type(end)
     assert "approval" == verify_permit(verifier, end.permit, end.call, pool=end.pool).iss
+
+
+async def test_other_people_are_asked_about_as_other_rules_are(replica: Replica, gateway: Signer) -> None:
+    """A rule may deny whoever left a group: policy judges anew where the directory changed since, and only there."""
+    found = []
+    for held_with, now in (("a" * 64, "a" * 64), ("a" * 64, "c" * 64), ("", "c" * 64), ("a" * 64, None)):
+        await judge_by(replica, RULEBOOK_DIGEST, now)
+        found += ends(await approved(replica, gateway, "ada", "bob", directory_digest=held_with))
+    assert [ToolCallPermitted, CallApproved, CallApproved, ToolCallPermitted] == found
 
 
 async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: Signer, verifier: Verifier) -> None:
