@@ -127,7 +127,8 @@ async def _erase_history(connection: Connection, service: str, identity: str, ca
         UPDATE {service}.history AS h
         SET actor = 'erased', salt = NULL, detail = jsonb_build_object('erased', CAST(r.line AS json) ->> 'said')
         FROM read.history AS r
-        WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL AND h.machine <> 'erasure' AND (
+        WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL
+            AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (
             h.actor = :identity OR CAST(h.detail AS text) ~ :pattern
             OR h.event = 'result_came' AND h.call_id = ANY (:calls::text[])
         )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from placet.approval import notices
-from placet.approval.rules import Approval, Today, Vote
+from placet.approval.rules import UNKNOWN, Approval, Today, Vote
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import COMMIT_TOOL, CallApproved, Message, StagedCallPermitted, ToolCallPermitted
@@ -40,11 +40,13 @@ def close(
     tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
 
 
-def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = NOBODYS, *, today: Today = Today()) -> None:
+def end_call(
+    work: Work, approval: Approval, signer: Signer, consent: Consent = NOBODYS, *, today: Today = UNKNOWN
+) -> None:
     """Permit or refuse the call of an approval that is over.
 
-    Where policy judges by other rules or people `today`, the permit goes to it and not to an executor. With a commit its
-    staged calls are permitted too, each after the one before it: none begins where the commit was not carried out.
+    Where policy judges by other rules or people `today`, the permit goes to it and not to an executor. With a commit
+    its staged calls are permitted too, each after the one before it: none begins where that was not carried out.
     """
     end = _end_of_call(approval, signer, consent)
     changed = approval.approval_rule.judged_again and today.differs(approval)

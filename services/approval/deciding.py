@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from placet.approval import closing, notices, store
-from placet.approval.rules import VERBS, VOTING, Answer, Approval, Decision, Edit, Today, Vote, edits, grants
+from placet.approval.rules import UNKNOWN, VERBS, VOTING, Answer, Approval, Decision, Edit, Today, Vote, edits, grants
 from placet.approval.states import EDIT_MACHINE, Event
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
@@ -53,7 +53,7 @@ class Made:
     #: Calls that must have ended before this one may begin, where it was approved.
     after: Sequence[str] = ()
     #: What policy judges by.
-    today: Today = Today()
+    today: Today = UNKNOWN
     #: Who is who at that moment.
     directory: Directory = field(default_factory=Directory)
 

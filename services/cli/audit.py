@@ -16,6 +16,9 @@ from placet.cli.output import Json, fail, out, show_json
 
 app = typer.Typer(no_args_is_help=True, help="Export the history with its signed chain, and verify it.")
 
+#: What the lines of an export have, and no other key: a reader may see what nothing verifies.
+_OF_ROW, _OF_BLOCK = frozenset({"row", "salt", "said", "place"}), frozenset({"checkpoint"})
+
 DatabaseUrl = Annotated[
     str, typer.Option("--database", envvar="PLACET_DATABASE_URL", help="PostgreSQL, as an administrator reads it.")
 ]
@@ -295,6 +298,8 @@ def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
     places: list[list[int]] = []
     tenant = ""
     for number, entry in _entries(file):
+        if more := entry.keys() - (_OF_ROW if "row" in entry else _OF_BLOCK):
+            fail(f"{file}:{number} has what no export has: {', '.join(sorted(more))}")
         if "row" in entry:
             rows.append(Row(str(entry["row"]), entry.get("salt"), entry.get("said")))
             places.append(entry.get("place", []))

@@ -8,6 +8,7 @@ leaves and nodes are hashed apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +19,9 @@ from typing import Any
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, payload_of
 
 #: What stands in the line of a row that says which rows were erased, as the database writes it.
-ERASURE = '"machine" : "erasure"'
+ERASURE = '"event" : "erased"'
+#: Of fixed form, a UUID: else a text could lose its beginning to the salt, and the digest of both be the same.
+SALT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def leaf(line: str) -> bytes:
@@ -65,8 +68,9 @@ class Row:
             return (self.salt, self.said) == (None, None)
         try:
             digest = sha256((self.salt + self.said).encode()).hexdigest()
-            return bool(loads(self.line)["said"] == digest)
-        except (ValueError, LookupError, TypeError):
+            whole = SALT.fullmatch(self.salt) and loads(self.said).keys() == {"actor", "detail"}
+            return bool(whole) and bool(loads(self.line)["said"] == digest)
+        except (ValueError, LookupError, TypeError, AttributeError):
             return False
 
 
@@ -185,6 +189,8 @@ class Check:
                 self._gone.add(str(loads(row.line).get("said")) if row.line else "")
             elif ERASURE in row.line and row.said is not None:
                 line, detail = loads(row.line), loads(row.said)["detail"]
+                if line["machine"] != "erasure":
+                    continue
                 said = detail.get("said") if isinstance(detail, dict) else None
                 named = {str(each) for each in said} if isinstance(said, list) else set()
                 self._named |= named

@@ -32,8 +32,6 @@ SIGNERS: Mapping[str, frozenset[str]] = {
 }
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
-#: Characters of a value that a problem shows.
-SHOWN_MAX = 80
 
 Json = Mapping[str, Any]
 Keys = Mapping[str, tuple[str, Ed25519PublicKey]]
@@ -112,7 +110,8 @@ class _Check:
     def expect(self, part: str, what: str, expected: object, actual: object) -> None:
         """Note a problem where two values that must be the same are not."""
         if expected != actual:
-            self.problem(part, f"{what} is {_short(actual)}, and {_short(expected)} elsewhere")
+            shown = [json.dumps(each, default=str)[:80] for each in (actual, expected)]
+            self.problem(part, f"{what} is {shown[0]}, and {shown[1]} elsewhere")
 
     def claims(self, part: str, purpose: str, token: object) -> Json:
         """Return what a token says that the house signed for a purpose; nothing, and a problem, where it did not."""
@@ -124,9 +123,8 @@ class _Check:
 
     def moves(self, service: str, *events: str) -> list[_Row]:
         """Return sealed rows of a service in their order, those of some events or all."""
-        found = (each for each in self.rows if each.sealed["service"] == service)
-        wanted = (each for each in found if not events or each.sealed["event"] in events)
-        return sorted(wanted, key=lambda each: int(each.sealed["id"]))
+        found = [each for each in self.rows if each.sealed["service"] == service]
+        return [each for each in found if not events or each.sealed["event"] in events]
 
     def receipt(self) -> str:
         claims = self.claims("receipt", "placet-receipt", self.told["signature"])
@@ -139,10 +137,8 @@ class _Check:
         for number, block in known.items():
             self.expect("chain", "the tenant of a block", proposal["tenant"], block.get("tenant"))
             self.expect("chain", "the number of a block", number, str(block.get("number")))
-        used = set()
         for each in self.told["history"]:
             row, block = _Row.of(each), known.get(str(each["block"]), {})
-            used.add(str(each["block"]))
             if _root(each["line"], each["place"], each["path"], block.get("rows", 0)) != block.get("root"):
                 self.problem("chain", f"row {row.name} is not in block {each['block']}")
             if not row.opened:
@@ -150,7 +146,8 @@ class _Check:
             whose = (row.sealed["tenant"], row.sealed["call_id"])
             self.expect("chain", f"the call of row {row.name}", (proposal["tenant"], proposal["call_id"]), whose)
             self.rows.append(row)
-        self.expect("chain", "the blocks", sorted(used), sorted(known))
+        self.rows.sort(key=lambda row: int(row.sealed["id"]))
+        self.expect("chain", "the blocks", sorted({str(each["block"]) for each in self.told["history"]}), sorted(known))
         self.expect("chain", "how many rows stand once", len(self.rows), len({row.name for row in self.rows}))
         erased = f", {sum(not row.said for row in self.rows)} of them erased" if self.erased else ""
         return f"{len(self.rows)} changes of state in {len(known)} signed blocks{erased}"
@@ -182,13 +179,14 @@ class _Check:
         if approval is not None:
             self.expect("verdict", "how often it was opened for people", 1, len(rows))
             proofs.append("sealed as it was held")
-        for row in [*rows, *self.moves("policy", "given")]:
+        given = [row for row in self.moves("policy", "given") if row.sealed["machine"] == "verdict"]
+        for row in [*rows, *given]:
             for name in ("rule", "rulebook_digest"):
                 self.opened("verdict", row, name, said[name])
-        for row in self.moves("policy", "given"):
+        for row in given:
             self.expect("verdict", "its id", said["id"], row.sealed["subject_id"])
             proofs.append("sealed as it denied")
-        if said["effect"] == "deny" and not self.moves("policy", "given"):
+        if said["effect"] == "deny" and not given:
             self.problem("verdict", "nothing sealed says that it denied")
         if self.told["permit"] is not None:
             proofs.append("named by the permit")
@@ -196,14 +194,13 @@ class _Check:
 
     def votes(self) -> str:
         approval, votes = self.told["approval"], self.told["votes"]
-        for each in votes:
-            if each["signed"] is not None:
-                self.vote(each, approval or {})
+        for each in (vote for vote in votes if vote["signed"] is not None):
+            self.vote(each, approval or {})
         if approval is None:
-            return "none: nobody was asked"
+            return f"none of its own{self.commit()}" if self.commit() else "none: nobody was asked"
         self.digests("votes", approval, {**self.told["proposal"], "schema_digest": approval["schema_digest"]})
-        moves = [(row, row.sealed["from_state"], row.sealed["to_state"]) for row in self.moves("approval")]
-        ends = [row for row, before, after in moves if before == "pending" != after]
+        moves = self.moves("approval")
+        ends = [row for row in moves if row.sealed["from_state"] == "pending" != row.sealed["to_state"]]
         self.expect("votes", "how often it ended", int(approval["state"] != "pending"), len(ends))
         for row in ends:
             self.expect("votes", "how it ended", approval["state"], row.sealed["to_state"])
@@ -243,8 +240,7 @@ class _Check:
         expected |= {"digest": (approval or said)["digest"], "tenant": said["tenant"], "message_id": said["message_id"]}
         for name, value in expected.items():
             self.expect("permit", f"its {name}", value, claims.get(name))
-        if claims.get("mode") != "staged_call" and self.told["verdict"] is not None:
-            verdict = self.told["verdict"]
+        if claims.get("mode") != "staged_call" and (verdict := self.told["verdict"]) is not None:
             self.expect("permit", "its rule", verdict["rule"], claims.get("rule"))
             self.expect("permit", "its rulebook", verdict["rulebook_digest"], claims.get("rulebook"))
             self.expect("permit", "what stands behind it", (approval or verdict)["id"], claims.get("reference"))
@@ -253,6 +249,11 @@ class _Check:
         if claims.get("mode") != "staged_call" and not self.erased and (missing := {*claims.get("by", ())} - people):
             self.problem("permit", f"no vote of {', '.join(sorted(missing))}, whose yes it names, is here")
         return f"signed by {claims.get('iss')}, for this call alone"
+
+    def commit(self) -> str:
+        """Return where more is told of a staged call, as its permit says, which is verified elsewhere; else nothing."""
+        claims = json.loads(_decoded(self.told["permit"].split(".")[1])) if self.told["permit"] else {}
+        return f"; the receipt of its commit, {claims['commit']}, has the rest" if claims.get("commit") else ""
 
     @property
     def erased(self) -> bool:
@@ -287,7 +288,7 @@ class _Check:
         for row in rows:
             self.opened("result", row, "kind", said["kind"])
             self.opened("result", row, "result_digest", data_digest(said["data"]))
-        return f"sealed: {said['kind']}"
+        return f"sealed: {said['kind']}{self.commit() if said['kind'] == 'staged' else ''}"
 
     def opened(self, part: str, row: _Row, name: str, expected: object) -> None:
         """Compare with a detail of a sealed row; an erased row says nothing."""
@@ -306,7 +307,9 @@ class _Row:
         sealed = json.loads(each["line"])
         if each["salt"] is None:
             return cls(sealed, {}, each["said"] is None)
-        return cls(sealed, json.loads(each["said"]), sealed["said"] == _sha256(each["salt"] + each["said"]))
+        # 36 characters of a UUID: a longer salt could have taken the beginning of the text.
+        fits = len(each["salt"]) == 36 and sealed["said"] == _sha256(each["salt"] + each["said"])  # noqa: PLR2004
+        return cls(sealed, json.loads(each["said"]), fits)
 
     @property
     def name(self) -> str:
@@ -326,11 +329,11 @@ def data_digest(value: object) -> str:
 
 
 def _whole(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     if isinstance(value, dict):
         return {name: _whole(each) for name, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _root(line: str, place: int, path: Iterable[str], rows: int) -> str:
@@ -350,10 +353,9 @@ def _verified(keys: Keys, purpose: str, token: str) -> Json:
     head, body, signature = token.split(".")
     header = json.loads(_decoded(head))
     issuer, key = keys[header["kid"]]
-    signed = _decoded(signature)
-    if urlsafe_b64encode(signed).rstrip(b"=").decode() != signature:
+    if urlsafe_b64encode(_decoded(signature)).rstrip(b"=").decode() != signature:
         raise ValueError("another form of base64")
-    key.verify(signed, f"{head}.{body}".encode())
+    key.verify(_decoded(signature), f"{head}.{body}".encode())
     claims: Json = json.loads(_decoded(body))
     if (header["typ"], claims["iss"]) != (purpose, issuer) or issuer not in SIGNERS[purpose]:
         raise ValueError("signed for something else")
@@ -368,10 +370,6 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _short(value: object) -> str:
-    return json.dumps(value, default=str)[:SHOWN_MAX]
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -384,8 +382,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Verify the receipt of a tool call, offline.")
     parser.add_argument("file", type=Path)
     parser.add_argument("--keys", type=Path, required=True, help="public.json of the house")
-    given = parser.parse_args(arguments)
     try:
+        given = parser.parse_args(arguments)
         found = verify(load_receipt(given.file.read_text()), load_keys(given.keys.read_text()))
     except (NotVerifiable, OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"{error}\n")

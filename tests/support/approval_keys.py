@@ -29,4 +29,6 @@ async def revoke(replica: Replica, key_id: str) -> None:
 async def judge_by(replica: Replica, digest: str, directory: str | None = None) -> None:
     """Let policy judge by this rulebook, and by this directory where it took over since."""
     await replica.execute("DELETE FROM read.active_rulebook")
-    await replica.execute("INSERT INTO read.active_rulebook VALUES (:digest, :directory)", digest=digest, directory=directory)
+    await replica.execute(
+        "INSERT INTO read.active_rulebook VALUES (:digest, :directory)", digest=digest, directory=directory
+    )

@@ -8,6 +8,7 @@ what their names say.
 from placet.approval.rules import edits, grants, timers
 from placet.approval.rules.answers import Answer, Decision
 from placet.approval.rules.approval import (
+    UNKNOWN,
     Approval,
     RefusedKind,
     Today,
@@ -26,6 +27,7 @@ from placet.approval.rules.verbs import VERBS, VOTING
 from placet.domain.votes import Vote
 
 __all__ = [
+    "UNKNOWN",
     "VERBS",
     "VOTING",
     "Answer",

@@ -36,6 +36,10 @@ class Today(NamedTuple):
         return any(now not in {"", then} for now, then in zip(self, judged_by, strict=True))
 
 
+#: Nobody knows what policy judges by, so nothing differs from it.
+UNKNOWN = Today()
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
     """One held call, waiting for people or closed."""

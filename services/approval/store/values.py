@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from placet.approval.rules import Approval, Decision, Edit, Today, Vote
+from placet.approval.rules import UNKNOWN, Approval, Decision, Edit, Today, Vote
 from placet.approval.states import EditState, State
 from placet.approval.tables import ApprovalRow, DecisionRow
 from placet.contracts.canonical import sha256_hex
@@ -71,7 +71,7 @@ class Reading:
     #: Calls of the same answer of the model that stand before this one, were approved, and may still run.
     before: tuple[str, ...] = ()
     #: What policy judges by.
-    today: Today = Today()
+    today: Today = UNKNOWN
 
 
 def reading_from(row: Row) -> Reading:

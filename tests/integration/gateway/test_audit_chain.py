@@ -119,6 +119,24 @@ async def test_what_was_sealed_and_changed_is_found(chain: Chain, statement: str
     assert chain.problems()
 
 
+#: The view as it is, but for the row's actor; and the texts that were hashed, kept from before.
+LYING_VIEW = """
+CREATE TABLE kept AS SELECT service, id, line, salt, said FROM read.history;
+ALTER VIEW read.history RENAME TO history_0;
+UPDATE approval.history SET actor = 'person:eve' WHERE id = 2;
+CREATE VIEW read.history AS
+SELECT h.service, h.id, h.tenant, h.machine, h.subject_id, h.call_id, h.event, h.from_state, h.to_state, h.actor,
+       h.message_id, h.at, h.detail, kept.salt, kept.said, kept.line
+FROM read.history_0 AS h LEFT JOIN kept USING (service, id)
+"""
+
+
+async def test_a_view_that_says_another_text_than_it_shows_is_found(chain: Chain) -> None:
+    """What is verified is what readers are shown, not what stands beside it."""
+    chain.tamper(LYING_VIEW)
+    assert ["acme: rows of block 1 are not those that were sealed"] == chain.problems()
+
+
 #: What an erasure leaves of a row.
 ERASE = (
     "UPDATE approval.history AS h SET actor = '{actor}', salt = NULL,"
@@ -144,15 +162,19 @@ async def test_a_row_that_only_looks_erased_is_found(chain: Chain, statement: st
 
 async def test_an_erasure_is_sealed_and_told(chain: Chain) -> None:
     """It verifies before and after its own row is sealed, and says when how many rows were erased."""
+    asked = "VALUES ('acme', 'erasure', 'e-1', 'asked', 'asked', 'person:ayşe', '{}')"
+    chain.tamper(f"INSERT INTO gateway.history (tenant, machine, subject_id, event, to_state, actor, detail) {asked}")
+    await chain.sealer.seal()
     database = Database(chain.url, service="gateway")
     done = await erase(database, "ayşe")
     await database.close()
-    assert (12, []) == (done.history, chain.problems())
+    assert (13, []) == (done.history, chain.problems())
     await chain.sealer.seal()
     assert [] == chain.problems(str(chain.export()))
     told = json.loads(chain.audit("verify", "--database", chain.url, "--json").stdout)["tenants"]["acme"]
     ((pseudonym, rows),) = [(each["pseudonym"], each["rows"]) for each in told["erasures"]]
-    assert (done.pseudonym, 10, 10) == (pseudonym, rows, told["erased"])
+    assert "ayşe" not in chain.export().read_text()
+    assert (done.pseudonym, 11, 11) == (pseudonym, rows, told["erased"])
 
 
 async def test_an_inserted_row_is_found(chain: Chain) -> None:
@@ -308,6 +330,15 @@ async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
         told = chain.audit("verify", str(file))
         assert (1, "") == (told.returncode, told.stdout if told.stderr else ""), garbage
         assert "Traceback" not in told.stderr
+    row = json.loads(lines[0])
+    for changed in (
+        {**row, "salt": row["salt"] + row["said"], "said": ""},
+        {**row, "salt": row["salt"] + row["said"][:24], "said": row["said"][24:]},
+        {**row, "actor": "person:eve"},
+        {**row, "checkpoint": "x"},
+    ):
+        file.write_text("\n".join([json.dumps(changed), *lines[1:]]) + "\n")
+        assert 1 == chain.audit("verify", str(file)).returncode, changed
     # A reader may see the other one.
     file.write_text("\n".join(['{"row": "", ' + lines[0].removeprefix("{"), *lines[1:]]) + "\n")
     told = chain.audit("verify", str(file))

@@ -24,7 +24,10 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Signer, Verifier]:
 
 def a_row(number: int) -> Row:
     """Return one row as it is sealed."""
-    said, salt = json.dumps({"actor": "person:ada", "detail": {"n": number}}), f"salt-{number}"
+    said, salt = (
+        json.dumps({"actor": "person:ada", "detail": {"n": number}}),
+        f"{number:08x}-0000-4000-8000-000000000000",
+    )
     digest = sha256((salt + said).encode()).hexdigest()
     return Row(json.dumps({"id": number, "said": digest}), salt, said)
 
@@ -56,8 +59,11 @@ def test_a_block_of_another_branch_does_not_follow(keys: tuple[Signer, Verifier]
         lambda row: replace(row, salt="another"),
         lambda row: replace(row, said=None),
         lambda row: replace(row, salt=None),
+        lambda row: replace(row, salt=row.salt + row.said, said=""),
+        lambda row: replace(row, salt=row.salt + row.said[:10], said=row.said[10:]),
+        lambda row: replace(row, salt=row.salt[:-1], said=row.salt[-1] + row.said),
     ],
-    ids=["who", "salt", "nothing said", "no salt"],
+    ids=["who", "salt", "nothing said", "no salt", "all in the salt", "begun in the salt", "begun too early"],
 )
 def test_what_a_row_says_is_what_its_line_has_the_digest_of(
     keys: tuple[Signer, Verifier], change: Callable[[Row], Row]
