@@ -90,7 +90,8 @@ BEGIN
                 EXECUTE format('GRANT SELECT ON "read".card_times TO %I', role);
             ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
-                -- calls are judged now; executors, what is stopped and which calls will not be staged; and nothing else.
+                -- calls are judged now; policy, who may have asked for a call; executors, what is stopped and which calls
+                -- will not be staged; and nothing else.
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
                 IF to_regclass('"read".api_keys') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".api_keys TO %I', role);
@@ -100,6 +101,9 @@ BEGIN
                 END IF;
                 IF service = 'executor' AND to_regclass('"read".verdicts') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".verdicts TO %I', role);
+                END IF;
+                IF service = 'policy' AND to_regclass('"read".askers') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".askers, "read".key_makers TO %I', role);
                 END IF;
                 IF service = 'approval' AND to_regclass('"read".active_rulebook') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".active_rulebook TO %I', role);

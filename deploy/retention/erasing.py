@@ -72,7 +72,7 @@ async def erase(database: Database, name: str) -> Erased:
         calls = sorted({row["call_id"] for row in found})
         gone_by: dict[str, list[str]] = {}
         for service in SERVICES:
-            for row in await _erase_history(connection, service, identity, calls):
+            for row in await _erase_history(connection, service, identity, visitor, calls):
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
         words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
@@ -118,10 +118,12 @@ async def erase_asked(database: Database) -> int:
     return done
 
 
-async def _erase_history(connection: Connection, service: str, identity: str, calls: list[str]) -> Sequence[Any]:
+async def _erase_history(
+    connection: Connection, service: str, identity: str, visitor: str, calls: list[str]
+) -> Sequence[Any]:
     """Take name, details and salt from rows that name somebody, or have the digest of a result that did.
 
-    Return of each row its `tenant` and `said`, the digest that it keeps.
+    What a visitor did in the chat names them bare, as their frontend calls them: rows of their own calls alone. Return of each row its `tenant` and `said`, the digest that it keeps.
     """
     statement = f"""
         UPDATE {service}.history AS h
@@ -129,12 +131,13 @@ async def _erase_history(connection: Connection, service: str, identity: str, ca
         FROM read.history AS r
         WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL
             AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (
-            h.actor = :identity OR CAST(h.detail AS text) ~ :pattern
+            h.actor = :identity OR h.actor = :visitor AND h.call_id = ANY (:calls::text[])
+            OR CAST(h.detail AS text) ~ :pattern
             OR h.event = 'result_came' AND h.call_id = ANY (:calls::text[])
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
-    named = {"identity": identity, "pattern": _pattern(identity), "calls": calls}
+    named = {"identity": identity, "visitor": visitor, "pattern": _pattern(identity), "calls": calls}
     return await connection.run(query(f"erase_{service}", statement), **named)
 
 
@@ -195,5 +198,5 @@ def _is_text(column: sa.Column[object]) -> bool:
 
 
 def _pattern(identity: str) -> str:
-    """Return the regular expression of an identity that is no beginning of a longer one."""
-    return f"{re.escape(identity)}(?![A-Za-z0-9._@+-])"
+    """Return the regular expression of an identity that is no beginning of a longer one; a sentence may end with it."""
+    return f"{re.escape(identity)}(?![A-Za-z0-9._@+-]*[A-Za-z0-9_@+-])"

@@ -49,7 +49,10 @@ async def _by_grant(work: Work, call: CallFacts, verdict: Verdict, directory: Di
     if terms is None or spec is None or approval is None:
         return verdict
     found = await grant_store.find_grants(work, verdict.rule, call, spec, grants.entry_digest(spec))
-    for grant in grants.covering(found, call, approval, terms, directory):
+    found = grants.covering(found, call, approval, terms, directory)
+    if found and "requester" in approval.exclude:
+        found = grants.of_others(found, call, await grant_store.find_askers(work, call))
+    for grant in found:
         uses_left = await grant_store.use_grant(work, grant.grant_id, call.call_id)
         if uses_left is not None:
             work.record(records.grant_used(call, grant, rule=verdict.rule, uses_left=uses_left))

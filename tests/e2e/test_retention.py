@@ -163,6 +163,11 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
             [json.dumps({"operator": "person:ada.byron", "text": "You are talking to ada.byron, a person."})],
         )
         connection.execute(
+            "INSERT INTO agent.log (conversation_id, seq, tenant, type, data)"
+            " VALUES ('talk', 2, 'default', 'turn', %s)",
+            [json.dumps({"state": "stopped", "reason": "Stopped by person:ada.byron."})],
+        )
+        connection.execute(
             "INSERT INTO gateway.stops (stop_id, tenant, tool, reason, by_another, by_house, stopped_at, stopped_by,"
             " signature) VALUES ('s', 'default', 'gone', 'Ada said', false, false, now(), 'person:ada.byron',"
             " 'signed-by-her')"
@@ -188,7 +193,7 @@ async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: 
     run(house, "purge")
     (waits,) = (await admin.get("/v1/erasures"))["items"]
     assert ("visitor:qwertz", None) == (waits["who"], waits["done_at"])
-    assert (await admin.decide(card, "deny")).status_code == 200
+    assert (await visitor.decide(card, "deny")).status_code == 200
     assert (await admin.request("POST", f"{visitor.path}/end")).status_code == 204
 
     async def over() -> bool:

@@ -13,6 +13,11 @@ def create_keys_view(url: str) -> None:
         connection.execute('CREATE SCHEMA "read"')
         connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
         connection.execute('CREATE TABLE "read".active_rulebook (digest text, directory_digest text)')
+        connection.execute('CREATE TABLE "read".askers (tenant text, conversation_id text, people text)')
+        connection.execute(
+            'CREATE TABLE "read".key_makers'
+            " (tenant text, person text, created_by text, taken_over_at timestamptz, revoked_at timestamptz)"
+        )
 
 
 async def add_keys(replica: Replica, *key_ids: str) -> None:

@@ -60,6 +60,14 @@ rules:
     when: history.calls_last_day >= 3
     effect: deny
     reason: Three times a day is enough.
+  - name: four-eyes
+    match: {tool: ship, agent: careful}
+    effect: require_approval
+    reason: Two people look at it.
+    approval:
+      approvers: [operators]
+      exclude: [requester]
+      grants: {scope: agent, bounds: [amount], uses: 3, expires_after_seconds: 3600}
   - name: shipping
     match: {tool: ship}
     effect: require_approval

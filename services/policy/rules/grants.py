@@ -8,7 +8,7 @@ alone by now. Whatever does not fit is held.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from typing import Any
 from unicodedata import is_normalized
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
+from placet.contracts.ids import is_of_job
 from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms
 from placet.contracts.messages.grants import GrantAsked
 from placet.contracts.messages.tool_calls import ToolCall
@@ -218,6 +219,16 @@ def covering(
         for grant in grants
         if grant.fits(terms) and grant.covers(call.arguments) and decides_alone(grant.owner, call, approval, directory)
     ]
+
+
+def of_others(grants: Sequence[Grant], call: CallFacts, askers: Collection[str]) -> list[Grant]:
+    """Return the grants that count under four eyes: `askers` may have asked for the call in its requester's name.
+
+    Where a visitor's job asks nobody looks for who may have begun it, and none counts.
+    """
+    if not is_person(call.requester) and is_of_job(call.tenant, call.conversation_id):
+        return []
+    return [grant for grant in grants if grant.owner not in askers]
 
 
 def entry_of(call: ToolCall, spec: ToolSpec) -> Entry:

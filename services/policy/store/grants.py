@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import GrantAsked
+from placet.domain.approvers import person_id
 from placet.domain.catalog import ToolSpec
 from placet.domain.grants import SCOPES
 from placet.policy.rules import CallFacts
@@ -123,6 +124,12 @@ def _given(name: str) -> sa.BindParameter[Any]:
 
 
 _FIND = _find_statement()
+_ASKERS = sa.text("SELECT people FROM read.askers WHERE tenant = :of_tenant AND conversation_id = :place")
+_KEY_MAKERS = sa.text(
+    # What was asked with a key that is revoked by now may be judged late.
+    "SELECT created_by FROM read.key_makers WHERE tenant = :of_tenant AND person = :name AND taken_over_at IS NULL"
+    " AND (revoked_at IS NULL OR revoked_at > clock_timestamp() - interval '30 days')"
+)
 _LOCK = sa.select(GRANTS.c.grant_id).where(GRANTS.c.grant_id == sa.bindparam("using")).with_for_update()
 _USE = _use_statement()
 _RETURN = _return_statement()
@@ -179,6 +186,16 @@ async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, to
     }
     found = (await work.connection.execute(_FIND, values)).mappings()
     return [Grant(**{**row, "arguments": parse_arguments(row["arguments"])}) for row in found]
+
+
+async def find_askers(work: Work, call: CallFacts) -> frozenset[str]:
+    """Return who may have asked for a call in its requester's name, as the gateway knows: approval counts so too."""
+    name = person_id(call.requester)
+    if name is None:
+        values = {"of_tenant": call.tenant, "place": call.conversation_id}
+        found = (await work.connection.execute(_ASKERS, values)).scalars()
+        return frozenset(who for people in found for who in people.split())
+    return frozenset((await work.connection.execute(_KEY_MAKERS, {"of_tenant": call.tenant, "name": name})).scalars())
 
 
 async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:

@@ -28,6 +28,8 @@ EXTRA = (
     "CREATE VIEW read.stops AS SELECT stop_id, reason FROM gateway.stops WHERE resumed_at IS NULL",
     "CREATE VIEW read.restores AS SELECT restored_at, backup_at FROM gateway.restores",
     "CREATE VIEW read.active_rulebook AS SELECT digest FROM policy.activations LIMIT 1",
+    "CREATE VIEW read.askers AS SELECT tenant, conversation_id, relayed_by AS people FROM gateway.conversations",
+    "CREATE VIEW read.key_makers AS SELECT tenant, person, created_by FROM gateway.api_keys",
     "CREATE VIEW read.card_times AS SELECT conversation_id, closed_at FROM approval.approvals",
     "CREATE TABLE public.alembic_version (version_num text)",
 )
@@ -117,6 +119,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
         keys = service in {"approval", "policy", "executor"} and name == "api_keys"
         keys |= service in {"executor", "notifier"} and name == "stops"
         keys |= service == "jobs" and name == "card_times"
+        keys |= service == "policy" and name in {"askers", "key_makers"}
         sees = (
             service == "gateway" or name == "restores" or keys or (service == "approval" and name == "active_rulebook")
         )

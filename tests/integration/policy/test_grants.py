@@ -349,3 +349,41 @@ async def test_a_revocation_and_a_use_at_once_have_one_truth(
         )
         permitted = proposed.call.call_id in permitted_calls(limited_replicas[0])
         assert [{"uses_left": 2, "in_time": True} if permitted else {"uses_left": 3, "in_time": None}] == rows
+
+
+@pytest.mark.parametrize(
+    ("requester", "askers", "makers", "expected"),
+    [
+        ("visitor-1", "", [], PERMITTED),
+        ("visitor-1", "person:front person:bob", [], PERMITTED),
+        ("visitor-1", "person:front person:ada", [], HELD),
+        ("person:robot", "", [("person:ada", None)], HELD),
+        ("person:robot", "", [("person:ada", "now()")], PERMITTED),
+        ("person:robot", "", [("person:bob", None)], PERMITTED),
+    ],
+)
+async def test_a_grant_covers_nothing_that_its_owner_may_have_asked_for(
+    limited_replica: Replica,
+    limited: Rulebook,
+    approver: Signer,
+    *,
+    requester: str,
+    askers: str,
+    makers: list[tuple[str, str | None]],
+    expected: str,
+) -> None:
+    """Under four eyes: with a conversation's token in their hands, or with a key that they made for somebody else."""
+    await limited_replica.execute("DELETE FROM read.askers")
+    await limited_replica.execute("DELETE FROM read.key_makers")
+    asking = a_shipment(limited, 40, requester=requester, agent="careful")
+    await limited_replica.execute(
+        "INSERT INTO read.askers VALUES ('acme', :place, :people)", place=asking.call.conversation_id, people=askers
+    )
+    for maker, taken_over in makers:
+        await limited_replica.execute(
+            f"INSERT INTO read.key_makers VALUES ('acme', 'robot', :maker, {taken_over or 'NULL'}, NULL)",  # noqa: S608
+            maker=maker,
+        )
+    given = a_shipment(limited, requester="visitor-2", agent="careful").call
+    await limited_replica.send(a_grant_request(given, approver, rule="four-eyes"))
+    assert [expected] == kinds(await limited_replica.send(asking))
