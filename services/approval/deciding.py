@@ -5,7 +5,7 @@ One place for decisions that are judged at once and for edits, which policy judg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -138,28 +138,42 @@ def _consent(made: Made, counting: Approval) -> Consent:
     voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}
+    keys = [each.key_id for each in voters if each.key_id]
     for each in voters:
-        groups |= _groups(counting, each, made.directory)
-    return Consent(made.after, by, [each.key_id for each in voters if each.key_id], groups)
+        for seated, panels in _seated(counting, each, made.directory):
+            found = _groups(counting, seated, panels)
+            if found or seated is not each:
+                groups[seated.identity] = found
+            if seated is not each and seated.key_id:
+                keys.append(seated.key_id)
+    return Consent(made.after, by, keys, groups)
 
 
-def _groups(approval: Approval, voter: Voter, directory: Directory) -> dict[str, list[list[str]]]:
-    """Return, by who sits there, the groups of each panel that a yes counts for, where nothing else lets them decide.
+def _seated(approval: Approval, voter: Voter, directory: Directory) -> Iterator[tuple[Voter, frozenset[int]]]:
+    """Yield who sits in the panels that a yes counts for: its maker, and whoever let them vote in their place.
 
-    Whoever votes in another's place sits there for them: that one has to be in the group still.
+    Those have to be there still when the call begins, with the key that they said so with.
     """
-    seated, panels = voter, deciders.own_panels(approval, voter, directory)
-    if not panels:
-        seated = next((each.by for each in approval.delegations if each.to == voter.identity), voter)
-        panels = deciders.own_panels(approval, seated, directory)
-    panels &= (approval.seats or {}).get(voter.counts_as, panels)
+    left = (approval.seats or {}).get(voter.counts_as)
+    given = (each.by for each in approval.delegations if each.to == voter.identity)
+    taken: frozenset[int] = frozenset()
+    for seated in (voter, *given):
+        panels = deciders.own_panels(approval, seated, directory) - taken
+        panels = panels if left is None else panels & left
+        taken |= panels
+        if panels:
+            yield seated, panels
+
+
+def _groups(approval: Approval, seated: Voter, panels: Iterable[int]) -> list[list[str]]:
+    """Return the groups of each panel of somebody where nothing else lets them decide."""
     every = deciders.panels(approval)
     found: list[list[str]] = []
     for number in sorted(panels):
         named = set(every[number].approvers)
         if seated.person not in named and named.isdisjoint(seated.roles):
             found.append(sorted(each.name for each in map(read_approver, named) if each.kind == "group"))
-    return {seated.identity: found} if found else {}
+    return found
 
 
 def _votes(made: Made, after: Approval) -> list[Vote]:

@@ -83,8 +83,11 @@ async def _replay(missed: Mapping[str, Wanted], work: Work) -> str:
 
 
 def _left(permit: Permit, directory: Directory) -> bool:
-    """Tell whether somebody whose yes is behind a permit may decide nothing any more, or is in none of its groups."""
-    return any(not directory.is_active(name_of(person)) for person in permit.by) or any(
+    """Tell whether somebody whose yes is behind a permit may decide nothing any more, or is in none of its groups.
+
+    Where it was given in another's place, that one is behind it too.
+    """
+    return any(not directory.is_active(name_of(person)) for person in {*permit.by, *permit.groups}) or any(
         not any(directory.is_member(name_of(person), group) for group in groups)
         for person, panels in permit.groups.items()
         for groups in panels

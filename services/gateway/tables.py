@@ -138,7 +138,8 @@ class ConversationRow(SQLModel, table=True):
         default="",
         sa_column_kwargs={"server_default": ""},
         description="Who had a key that opened it, wrote in it for the end user or took its token: its owner, and its "
-        "maker until it was taken over. `person:…`, separated by spaces.",
+        "maker until it was taken over; and, with `~` before them, people who wrote in it themselves. `person:…`, "
+        "separated by spaces.",
     )
     ended_at: datetime | None = Field(
         default=None, sa_type=sa.TIMESTAMP(timezone=True), description="Set: nobody writes here any more."

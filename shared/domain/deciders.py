@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from placet.contracts.errors import PlacetError
 from placet.contracts.messages import ApprovalRule, DecisionClaims, Escalation, Panel
 from placet.contracts.messages.approvals import Proof, strengths_met
-from placet.contracts.visitors import ANONYMOUS
+from placet.contracts.visitors import ANONYMOUS, ANSWERED
 from placet.domain.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, person_id, read_approver
 from placet.domain.directory import Directory
 from placet.domain.person_condition import CalledFor, compile_person_condition, facts_of
@@ -32,30 +32,28 @@ class Voter:
     conversation_id: str | None = None
     #: Set where an API key, or a session begun with one, proved them: what they decide stands and falls with it.
     key_id: str | None = None
-    #: Who may have asked for the call in its requester's name, separated by spaces; empty for nobody. For a visitor it
-    #: is first who opened the conversation with a key that may decide too, for they hold its token as well, or `-`, and
-    #: then who had a key that opened it, wrote for the visitor or took the token: owners, and makers of keys that were
-    #: not taken over. For a person it is who made such a key for them.
+    #: Who may have asked in the requester's name, separated by spaces; empty for nobody. For a visitor it is first who
+    #: opened the conversation with a key that may decide too, and so holds its token, or `-`; then who had a key that
+    #: opened it, wrote for the visitor or took the token (owners, and makers of what was not taken over); and who else
+    #: wrote in it, with `ANSWERED` before them. For a person it is who made such a key for them.
     opened_by: str = ""
 
     @property
     def identity(self) -> str:
         """Who was proven. A visitor's id never stands for a named person."""
-        if self.proof != "conversation_token":
-            return self.person
-        return f"{ANONYMOUS}{self.person.removeprefix(ANONYMOUS)}"
+        anonymous = self.proof == "conversation_token"
+        return f"{ANONYMOUS}{self.person.removeprefix(ANONYMOUS)}" if anonymous else self.person
 
     @property
     def counts_as(self) -> str:
-        """Who counts once, whatever channel they came through: a visitor counts as who holds the token too."""
-        # Of those who had a key the last one: a maker stands behind the owner.
+        """Who counts once, over all channels: a visitor as who holds the token, the opener first."""
         return self.behind[0] if self.behind[0] in self.opened_by.split()[:1] else self.behind[-1]
 
     @property
     def behind(self) -> tuple[str, ...]:
         """Who may be behind what they say: of a token everybody who holds it, else themselves."""
         holders = self.opened_by.split() if self.proof == "conversation_token" else []
-        return tuple(each for each in holders if each != "-") or (self.identity,)
+        return tuple(each for each in holders if each != "-" and not each.startswith(ANSWERED)) or (self.identity,)
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:
@@ -363,7 +361,7 @@ def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
 
 def _askers(held: Held, voter: Voter) -> set[str]:
     """Return whoever may have asked for the call: its requester, who holds a visitor's token, who made their key."""
-    return {held.call.requester, *voter.opened_by.split()}
+    return {held.call.requester, *(each.removeprefix(ANSWERED) for each in voter.opened_by.split())}
 
 
 def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:

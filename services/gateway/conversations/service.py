@@ -15,6 +15,7 @@ from typing import Literal
 from placet.contracts.errors import Refused
 from placet.contracts.ids import is_of_job, new_id, own_id
 from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
+from placet.contracts.visitors import ANSWERED
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import store
 from placet.gateway.conversations.access import check_writable, find_for, no_conversation
@@ -292,7 +293,7 @@ class Posts:
             except Refused as refusal:
                 outcomes[at] = refusal
                 continue
-            holders = post.caller.holders if message.author.kind == "visitor" else ()
+            holders = _askers(post.caller, message, conversation)
             if not conversation.knows(holders):
                 await store.note_relay(work.connection, conversation.place, holders)
                 self._conversations.pop(conversation.place, None)
@@ -347,6 +348,13 @@ def has_ended(conversation: Conversation) -> Refused:
 def message_id_used() -> Refused:
     """Return the answer for a message's id under which another text is known."""
     return Refused("This message id was used for another text.", status=409, kind="message-id-used")
+
+
+def _askers(caller: Caller, message: MessagePosted, conversation: Conversation) -> tuple[str, ...]:
+    """Return who may ask for something with a message: the model reads what others wrote before a visitor did, too."""
+    if message.author.kind == "visitor":
+        return caller.holders
+    return () if caller.person == conversation.created_by else (f"{ANSWERED}{caller.person}",)
 
 
 def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> MessagePosted:

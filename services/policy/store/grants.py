@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import GrantAsked
+from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import person_id
 from placet.domain.catalog import ToolSpec
 from placet.domain.grants import SCOPES
@@ -194,7 +195,7 @@ async def find_askers(work: Work, call: CallFacts) -> frozenset[str]:
     if name is None:
         values = {"of_tenant": call.tenant, "place": call.conversation_id}
         found = (await work.connection.execute(_ASKERS, values)).scalars()
-        return frozenset(who for people in found for who in people.split())
+        return frozenset(each.removeprefix(ANSWERED) for people in found for each in people.split())
     return frozenset((await work.connection.execute(_KEY_MAKERS, {"of_tenant": call.tenant, "name": name})).scalars())
 
 

@@ -282,4 +282,11 @@ async def test_somebody_who_left_since_voids_their_yes(place: Premises) -> None:
             answer = await house.answer()
             assert not isinstance(answer, CallResolved)
             kinds[name] = answer.kind
+            given = place.permitted(
+                place.call("add", a=2, b=3), issuer="approval", by=["person:ada"], groups={f"person:{name}": []}
+            )
+            await house.deliver(given)
+            in_their_place = await house.answer()
+            assert not isinstance(in_their_place, CallResolved)
+            assert kinds[name] == in_their_place.kind
     assert {"ada": "succeeded", "bob": "refused", "unlisted": "succeeded"} == kinds

@@ -321,6 +321,24 @@ async def test_four_eyes_count_the_maker_of_a_key_that_writes_for_a_visitor(hous
     assert [[], [shown["approval_id"]]] == [[each["id"] for each in items] for items in found]
 
 
+async def test_four_eyes_count_an_operator_who_wrote_for_the_model_to_read(house: House) -> None:
+    """Who took a conversation over and wrote in it may have asked; who only took it over has not."""
+    operating, places = house.key("chat", "operate", "decide", person="ben"), []
+    for writes in (True, False):
+        async with house.client(house.key("chat", person="shop")) as shop:
+            place = (await shop.post("/v1/conversations", json={"visitor": "v"})).json()["id"]
+        async with house.client(operating) as ben:
+            assert 200 == (await ben.post(f"/v1/conversations/{place}/takeover")).status_code
+            if writes:
+                said = {"text": "Pay it"}
+                assert 202 == (await ben.post(f"/v1/conversations/{place}/messages", json=said)).status_code
+        places.append(place)
+    for place in places:
+        ids = {"approval_id": f"of-{place}", "conversation_id": place}
+        await decide(house, house.key("decide", person="dora"), **ids, requester="visitor:v")
+    assert ["- person:shop ~person:ben", "- person:shop"] == [claims.opened_by for claims in house.approvers.claims]
+
+
 async def test_four_eyes_reach_to_where_a_job_was_called(house: House) -> None:
     """What a job asks for a visitor, whoever opened the visitor's conversation may have asked."""
     async with house.client(house.key("chat", "decide", person="ben")) as ben:

@@ -358,6 +358,17 @@ def test_a_token_that_several_people_hold_counts_once_with_any_of_them() -> None
         assert ("accepted", State.APPROVED) == outcome(decide(approval, keys["ada"], token, vote("bob")))
 
 
+def test_an_operator_who_wrote_in_a_conversation_may_have_asked_and_holds_no_token() -> None:
+    """Under four eyes they approve nothing of it; else their yes and the visitor's are two people's."""
+    barred = held_by(approvers=["operators"], exclude=["requester"])
+    theirs = some_claims(barred, person="person:ada", roles=["operators"], opened_by="- person:front ~person:ada")
+    assert "not_allowed" == decide(barred, theirs).outcome
+    approval = held_by(approvers=["requester", "person:ada"], approvals=2)
+    asker = Voter(approval.call.requester, ("requester",), "conversation_token", approval.call.conversation_id)
+    token = Vote(replace(asker, opened_by="- person:front ~person:ada"), "approve")
+    assert ("accepted", State.APPROVED) == outcome(decide(approval, claims_of(approval, "ada", "approve"), token))
+
+
 def test_a_token_counts_once_whoever_took_it_between_two_votes() -> None:
     """It spoke when nobody held it, and again when bob did: one visitor, and perhaps bob."""
     approval = held_by(approvers=["requester", "person:bob", "person:carl"], approvals=3)
