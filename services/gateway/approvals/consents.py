@@ -14,7 +14,7 @@ from placet.contracts.messages import ConsentAnswered, DecisionAnswered, TakenAs
 from placet.domain.directory import Directory
 from placet.gateway.approvals import consent
 from placet.gateway.approvals.consent import Said
-from placet.gateway.approvals.decisions import Ask, Decisions
+from placet.gateway.approvals.decisions import Ask, Decisions, stopped_now
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.conversations import store
@@ -58,7 +58,7 @@ class Consents:
     async def take(self, caller: Caller, conversation_id: str, writing: Writing) -> Taken | None:
         """Decide by a message; None for an ordinary one, with which nothing was done.
 
-        Raises Refused (409) where the message's id was used for another text.
+        Raises Refused (409) where the message's id was used for another text, and for a yes to what is stopped.
         """
         if not (consent.may_consent(writing.text) and caller.may(Scope.DECIDE) and caller.may(Scope.CHAT)):
             return None
@@ -102,6 +102,9 @@ class Consents:
             return None
         taken_as = TakenAs(approval_id=approval["approval_id"], decision=said.consent, summary=approval["summary"])
         ask = Ask(said.consent, approval["digest"], revision=approval["revision"], said=message.text.strip())
+        if refusal := stopped_now(ask, approval):
+            # Taken as an ordinary message it might withdraw the call, and what is stopped waits.
+            raise refusal
         work.emit(message.model_copy(update={"taken_as": taken_as}))
         self.decisions.send(work, caller, approval, ask, decision_id)
         taken = Taken(Posted(place[1], message.message_id, taken_as.model_dump()), None)
@@ -123,7 +126,7 @@ class Consents:
         waiting = await list_approvals(work.connection, caller.tenant, here, limit=WAITING_MAX + 1)
         bare = waiting[0] if len(waiting) == 1 and not said.name else None
         chosen = consent.named(said.name, waiting) if said.name and len(waiting) <= WAITING_MAX else bare
-        if chosen is None or not chosen["approval_rule"].get("by_message") or chosen["stopped"] is not None:
+        if chosen is None or not chosen["approval_rule"].get("by_message"):
             return None
         mine = await list_mine(work.connection, caller, self.directory(), here, limit=WAITING_MAX + 1)
         if chosen["approval_id"] not in {row["approval_id"] for row in mine.rows}:

@@ -157,7 +157,7 @@ class Decisions:
     def send(self, work: Work, caller: Caller, approval: Row, ask: Ask, decision_id: str) -> None:
         """Sign a decision and hand it over with a piece of work; whoever sends it has looked what the caller sees."""
         caller.need(Scope.DECIDE)
-        if refusal := _stopped(ask, approval):
+        if refusal := stopped_now(ask, approval):
             raise refusal
         work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval)))
 
@@ -248,7 +248,7 @@ def _no_approval() -> Refused:
     return Refused("There is no such approval.", status=404, kind="not-found")
 
 
-def _stopped(ask: Ask, approval: Row) -> Refused | None:
+def stopped_now(ask: Ask, approval: Row) -> Refused | None:
     """Return why nobody may let this call run now: it is stopped. What waits stays, and may be denied."""
     if ask.verb not in _LET_RUN or approval.get("stopped") is None:
         return None
@@ -261,7 +261,7 @@ async def _refused(connection: Connection, ask: Ask, approval: Row) -> Refused |
     if ask.verb == "edit" and is_commit(approval["tool"]) and approval.get("stopped") is not None:
         place = (approval["tenant"], approval["approval_id"])
         approval = {**approval, "stopped": await why_stopped(connection, *place, ask.arguments)}
-    return _stopped(ask, approval) or await _no_edit(connection, ask, approval)
+    return stopped_now(ask, approval) or await _no_edit(connection, ask, approval)
 
 
 async def _no_edit(connection: Connection, ask: Ask, approval: Row) -> Refused | None:

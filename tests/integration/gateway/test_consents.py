@@ -119,6 +119,25 @@ async def test_a_rule_must_allow_it(house: House) -> None:
     assert ("yes", []) == (message.text, house.approvers.claims)
 
 
+async def test_a_yes_to_what_is_stopped_is_no_message(house: House) -> None:
+    """It says why, and the call waits on: as an ordinary message it might withdraw it. A no decides still."""
+    conversation, token = await a_visitors_token(house)
+    row = await a_card(house, conversation)
+    async with house.client(house.key("admin")) as admin:
+        asked = {"tool": row["tool"], "reason": "Look first", "anyway": True}
+        assert 201 == (await admin.post("/v1/stops", json=asked)).status_code
+    async with house.client(token) as visitor:
+        path = f"/v1/conversations/{conversation}/messages"
+        refused = await visitor.post(path, json={"text": "yes"})
+        assert (409, "stopped", "Look first") == (
+            refused.status_code,
+            refused.json()["type"].rpartition(":")[2],
+            refused.json()["detail"],
+        )
+        assert "deny" == (await say(visitor, conversation, "no"))["taken_as"]["decision"]
+    assert house.posted.empty()
+
+
 async def test_with_several_cards_only_a_name_is_clear(house: House) -> None:
     """A bare yes is about none of two calls; the name of one is about that one, if its rule allows it."""
     conversation, token = await a_visitors_token(house)
