@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -213,3 +214,53 @@ async def test_list_and_preview_are_for_everybody(house: House, browser: Browser
         await page.locator(".item a.open").first.click()
         found[path] = await faults_of(page)
     assert {} == {name: faults for name, faults in found.items() if faults}
+
+async def test_a_decision_on_its_own_page_can_be_taken_back_too(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """Nothing is sent before its time; undone, the form is as it was; what is left or signed out of is meant."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        row, page = furnish(house)["mail"], await signed_in(house, browser)
+        await visit(house, page, f"/inbox/{row['approval_id']}")
+        await page.get_by_label("Reason").fill("As agreed")
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(page.locator(".panel .taken").get_by_role("status")).to_have_text("Approved.")
+        await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_hidden()
+        await expect(page.get_by_role("button", name="Undo")).to_be_focused()
+        await page.locator("#main").dispatch_event("refresh")
+        await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_hidden()
+        await page.keyboard.press("z")
+        await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_focused()
+        await expect(page.get_by_label("Reason")).to_have_value("As agreed")
+        assert [] == house.approvers.claims
+        await page.get_by_role("button", name="Deny", exact=True).click()
+        await expect(page.locator(".panel .taken").get_by_role("status")).to_have_text("Denied.")
+        await page.goto("about:blank")
+        async with asyncio.timeout(60):
+            await house.approvers.heard.wait()
+        assert [("deny", "As agreed")] == [(claims.verb, claims.reason) for claims in house.approvers.claims]
+
+
+async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """After its time the page says what came of it; where somebody else was faster, that nothing was sent."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 1}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        rows, page = furnish(house), await signed_in(house, browser)
+        await visit(house, page, f"/inbox/{rows['mail']['approval_id']}")
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await page.wait_for_url("**?done=approve")
+        assert ["approve"] == [claims.verb for claims in house.approvers.claims]
+    settings["gateway_undo_seconds"] = 60
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        page = await signed_in(house, browser)
+        await visit(house, page, f"/inbox/{rows['refund']['approval_id']}")
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        over = "UPDATE read.approvals SET state = 'denied', decided_by = 'person:cy', closed_at = now()"
+        house.query(f"{over} WHERE approval_id = %s", rows["refund"]["approval_id"])
+        await page.locator("#main").dispatch_event("refresh")
+        await expect(page.get_by_role("alert")).to_have_text("Yours was not sent: it was decided meanwhile.")
+        assert [] == house.approvers.claims
+
