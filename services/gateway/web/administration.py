@@ -22,9 +22,10 @@ from placet.gateway.http.callers import After, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.web.people import suggested
+from placet.gateway.web.people import meant, suggested
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.sheets import Row, common, sheet_of
+from placet.gateway.web.shown import tools_of
 from placet.gateway.web.words import title_of
 from placet.surfaces.texts import text
 
@@ -142,6 +143,9 @@ async def _sheet(
     sheet = sheet_of(name, caller)
     chosen = state if state in sheet.states else next(iter(sheet.states), "all")
     asked = {each: value for each in sheet.filters if (value := given.get(each, "").strip())}
+    people = await suggested(deps, caller) if "who" in sheet.filters.values() else ()
+    typed = dict(asked)
+    asked |= {each: meant(value, people) for each, value in asked.items() if sheet.filters[each] == "who"}
     kept = asked | ({"state": chosen} if sheet.states else {})
     rows: Sequence[Row] = []
     following: str | None = None
@@ -155,6 +159,9 @@ async def _sheet(
     if "who" in sheet.filters.values():
         named = [row[column] for row in rows for column, kind in sheet.columns.items() if kind == "who"]
         values["people"] = await suggested(deps, caller, named)
+    if "tool" in sheet.filters.values():
+        values["tools"] = sorted(await tools_of(deps.settings.rulebook))
+        values["agents"] = list(deps.agents.of(caller.tenant))
     return render(
         "sheet.html",
         status,
@@ -163,7 +170,7 @@ async def _sheet(
         sheet=sheet,
         rows=rows,
         chosen=chosen,
-        asked=asked,
+        asked=typed,
         kept=urlencode(kept),
         exported=urlencode(exported),
         following=following,

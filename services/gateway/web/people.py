@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from placet.domain.approvers import name_of
+from placet.domain.approvers import identity_of, name_of
 from placet.domain.directory import Person
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.store.sessions import people_of
 from placet.gateway.store import reading
+
+
+def meant(typed: str, people: Iterable[Person]) -> str:
+    """Return the identity of the one person of that name, or with that id; any other text as it is."""
+    found = {each.id for each in people if typed.casefold() in {each.name.casefold(), each.id.casefold()}}
+    return identity_of(found.pop()) if len(found) == 1 else typed
 
 
 async def suggested(deps: Deps, caller: Caller, named: Iterable[object] = ()) -> Sequence[Person]:

@@ -63,7 +63,7 @@ class Sheet:
     #: States to choose from; the first is shown where nobody chose, `all` asks for every one.
     states: tuple[str, ...] = ()
     #: What else rows can be narrowed by: each name with its type of input.
-    filters: Mapping[str, Literal["text", "date", "who"]] = field(default_factory=dict)
+    filters: Mapping[str, Literal["text", "date", "who", "tool", "agent"]] = field(default_factory=dict)
     #: Where all that fits is had as a file; formats are CSV and JSON lines.
     export: str = ""
     #: What is asked, as the API of its export takes it; raises ValueError for what that refuses.
@@ -225,7 +225,7 @@ SHEETS: Mapping[str, Sheet] = {
             },
             _calls,
             states=("all", "unknown", *(each for each in get_args(CallState) if each != "unknown")),
-            filters={"tool": "text", "agent": "text", "requester": "who", "since": "date", "until": "date"},
+            filters={"tool": "tool", "agent": "agent", "requester": "who", "since": "date", "until": "date"},
             show=_shown(tool_calls.show),
         ),
         Sheet(
