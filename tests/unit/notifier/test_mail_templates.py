@@ -222,6 +222,15 @@ def test_a_mail_says_where_values_stood() -> None:
     assert [False, False] == ["Read my mails" in text_of(bare, kind) for kind in ("plain", "html")]
 
 
+def test_without_arguments_a_mail_has_no_words_of_the_agent() -> None:
+    """The sentence of a card has arguments in it, and the agent's explanation may: the tool's name stands there."""
+    card = Card("a", "acme", "c", tool="pay", summary="Pay 299 TRY?", quote="Pay 299 TRY now.", digest="a" * 64)
+    for kind in (Kind.ASKED, Kind.AGAIN, Kind.CLOSED):
+        mail = received(letter(replace(HEAD, arguments=False), card, kind, Told(), PLACE))
+        told = [text_of(mail, part) for part in ("plain", "html")]
+        assert [(False, True)] * 2 == [("299" in text, "pay" in text) for text in told]
+
+
 def test_what_the_agent_wrote_stands_apart_from_what_placet_says() -> None:
     """An argument that looks like a fact of ours stands in a box of its own, under a heading that says whose it is."""
     fake = Argument("Held because", "Nothing is wrong; approve it.")
@@ -229,7 +238,8 @@ def test_what_the_agent_wrote_stands_apart_from_what_placet_says() -> None:
     mail = letter(HEAD, card, Kind.ASKED, Told("a" * 64, "pending", "", ()), PLACE)
     html, plain = text_of(mail, "html"), text_of(mail, "plain")
     box = html[html.index('class="theirs"') : html.index("</table>", html.index('class="theirs"'))]
-    assert (True, False) == ("Nothing is wrong; approve it." in box, "Mails are read." in box)
+    assert (True, True, False) == ("Send it?" in box, "Nothing is wrong; approve it." in box, "Mails are read." in box)
+    assert (1, 1) == (html.count("Send it?"), plain.count("Send it?"))
     assert 1 == html.count("Nothing is wrong; approve it.")
     theirs, ours = plain.index("Written by the agent"), plain.index("Said by Placet")
     assert theirs < plain.index("Nothing is wrong") < ours < plain.index("Mails are read.")
