@@ -331,14 +331,14 @@ async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
         assert (1, "") == (told.returncode, told.stdout if told.stderr else ""), garbage
         assert "Traceback" not in told.stderr
     row = json.loads(lines[0])
-    for changed in (
+    for line in (
         {**row, "salt": row["salt"] + row["said"], "said": ""},
         {**row, "salt": row["salt"] + row["said"][:24], "said": row["said"][24:]},
         {**row, "actor": "person:eve"},
         {**row, "checkpoint": "x"},
     ):
-        file.write_text("\n".join([json.dumps(changed), *lines[1:]]) + "\n")
-        assert 1 == chain.audit("verify", str(file)).returncode, changed
+        file.write_text("\n".join([json.dumps(line), *lines[1:]]) + "\n")
+        assert 1 == chain.audit("verify", str(file)).returncode, line
     # A reader may see the other one.
     file.write_text("\n".join(['{"row": "", ' + lines[0].removeprefix("{"), *lines[1:]]) + "\n")
     told = chain.audit("verify", str(file))

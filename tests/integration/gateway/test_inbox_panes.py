@@ -215,6 +215,7 @@ async def test_list_and_preview_are_for_everybody(house: House, browser: Browser
         found[path] = await faults_of(page)
     assert {} == {name: faults for name, faults in found.items() if faults}
 
+
 async def test_a_decision_on_its_own_page_can_be_taken_back_too(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:
@@ -263,4 +264,3 @@ async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
         await page.locator("#main").dispatch_event("refresh")
         await expect(page.get_by_role("alert")).to_have_text("Yours was not sent: it was decided meanwhile.")
         assert [] == house.approvers.claims
-
