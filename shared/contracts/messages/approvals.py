@@ -43,17 +43,7 @@ def strengths_met(proof: Proof, *, said: bool = False) -> tuple[Strength, ...]:
 
 
 #: What a person can do with an approval.
-Verb = Literal[
-    "approve",
-    "deny",
-    "abstain",
-    "edit",
-    "respond",
-    "delegate",
-    "claim",
-    "release",
-    "cancel",
-]
+Verb = Literal["approve", "deny", "abstain", "edit", "respond", "delegate", "claim", "release", "cancel"]
 #: What a decision comes to. All but `accepted` change nothing.
 Outcome = Literal["accepted", "already_decided", "stale", "not_allowed", "too_weak", "invalid", "not_found"]
 #: What moved a pending approval on.
@@ -348,8 +338,9 @@ class DecisionClaims(Value):
     opened_by: str = Field(
         default="",
         description="Who may have asked for the call in its requester's name, separated by spaces. For a visitor: who "
-        "opened the conversation with a key that may decide too, or `-`, and then who had a key that wrote for the "
-        "visitor. For a person: who made a key for them that they had not taken over.",
+        "opened the conversation with a key that may decide too, or `-`; then who had a key that wrote for the "
+        "visitor, and, with `~` before them, people who wrote there. For a person: who made a key for them that they "
+        "had not taken over.",
     )
     key_made_by: str = Field(
         default="", description="Who made the API key behind the proof, where somebody else did: `person:<id>`."
