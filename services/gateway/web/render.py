@@ -114,13 +114,16 @@ class SignInNeeded(HTTPException):
     """A page was asked for by nobody we know: the browser goes to the sign-in page."""
 
     def __init__(self, request: Request) -> None:
-        # A part of a page leads back to the page that asked for it.
+        # A part of a page leads back to the page that asked for it, and so does a form, which was not sent.
         part = "hx-request" in request.headers
-        page = urlsplit(request.headers.get("hx-current-url", "")) if part else request.url
+        form = request.method != "GET" and request.url.path != "/sign-out"
+        page = urlsplit(request.headers.get("hx-current-url" if part else "referer", ""))
+        if request.method == "GET" and not part:
+            page = urlsplit(str(request.url))
         asked = f"{page.path}?{page.query}" if page.query else page.path
-        back = f"?{urlencode({'back': asked})}" if (part or request.method == "GET") and asked not in {"", "/"} else ""
+        told = ({"unsent": "1"} if form and not part else {}) | ({"back": asked} if asked not in {"", "/"} else {})
         where = "hx-redirect" if part else "location"
-        super().__init__(401 if part else 303, headers={where: f"/sign-in{back}"})
+        super().__init__(401 if part else 303, headers={where: f"/sign-in?{urlencode(told)}" if told else "/sign-in"})
 
 
 async def signed_in(request: Request, deps: DepsOf) -> Caller:

@@ -34,9 +34,9 @@ ATTEMPT, ATTEMPT_PATH = "placet_login", "/sign-in/oidc"
 
 @router.get("/sign-in")
 async def ask(request: Request, deps: DepsOf, back: str = "/", unsent: str = "") -> HTMLResponse:
-    """Ask who is there; with `unsent` a decision of theirs came after the end of their session."""
+    """Ask who is there; with `unsent` a form of theirs came after the end of their session."""
     language = wished(request)
-    lost = text(language, "Your decision was not sent, because you were signed out. Sign in and decide again.")
+    lost = text(language, "Nothing was sent, because you were signed out. Sign in and do it again.")
     return _door(request, deps, back, lost if unsent else "")
 
 

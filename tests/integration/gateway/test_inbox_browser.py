@@ -464,7 +464,7 @@ async def test_a_decision_in_a_session_that_is_over_leads_to_the_door_and_back(h
     await visit(house, page, "/inbox?tool=send_mail")
     await page.context.clear_cookies()
     await page.locator(f"#item-{row['approval_id']}").get_by_role("button", name="Deny", exact=True).click()
-    lost = "Your decision was not sent, because you were signed out. Sign in and decide again."
+    lost = "Nothing was sent, because you were signed out. Sign in and do it again."
     await expect(page.get_by_role("alert")).to_have_text(lost)
     await page.get_by_label("API key").fill(house.key("decide"))
     await page.get_by_role("button", name="Sign in").click()

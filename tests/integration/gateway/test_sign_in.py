@@ -166,6 +166,20 @@ async def test_a_fragment_sends_a_lapsed_session_to_the_sign_in_page(house: Hous
     )
 
 
+async def test_a_form_in_a_lapsed_session_is_said_to_be_lost(house: House) -> None:
+    """The sign-in page says that nothing was sent, and leads back to the form; who signs out wanted no more."""
+    here = f"{house.gateways[0].url}/inbox/a-1?done=x"
+    async with house.client() as browser:
+        leads = {
+            path: (await browser.post(path, headers={"referer": here})).headers["location"]
+            for path in ("/inbox/a-1", "/sign-out")
+        }
+        told = (await browser.get(leads["/inbox/a-1"])).text
+    back = "back=%2Finbox%2Fa-1%3Fdone%3Dx"
+    assert {"/inbox/a-1": f"/sign-in?unsent=1&{back}", "/sign-out": f"/sign-in?{back}"} == leads
+    assert "Nothing was sent, because you were signed out." in told
+
+
 @pytest.mark.parametrize(
     "path",
     [
