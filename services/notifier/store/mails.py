@@ -80,6 +80,10 @@ _LINK = _link_statement()
 _OF = sa.select(*(MAILS.c[name] for name in ("approval_id", "channel", "recipient", "person"))).where(
     MAILS.c.mail_id == _text("mail_id"), MAILS.c.tenant == _text("tenant")
 )
+_WAITING = sa.text(
+    "SELECT count(*) FROM notifier.deliveries WHERE pending AND state IN ('due', 'kept', 'sent')"
+    " AND tenant = :tenant AND channel = :channel AND recipient = :recipient AND person = :person"
+)
 _BEFORE = sa.bindparam("before", type_=_TIME)
 
 
@@ -117,3 +121,9 @@ async def forget(work: Work, age: timedelta) -> int:
     """Delete what was over longer ago than `age`; return how many rows."""
     values = {"before": work.now - age}
     return sum([(await work.connection.execute(statement, values)).rowcount for statement in _FORGET])
+
+
+async def count_waiting(work: Work, tenant: str, address: Address) -> int:
+    """Return how many calls wait that somebody is told about at an address, those that are kept back among them."""
+    values = {"tenant": tenant, **{name: getattr(address, name) for name in ("channel", "recipient", "person")}}
+    return int((await work.connection.execute(_WAITING, values)).scalar_one())

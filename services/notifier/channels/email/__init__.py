@@ -27,7 +27,7 @@ from placet.notifier.channels.email.threads import (
     message_id,
     told_from,
 )
-from placet.notifier.store.mails import Mailed, add_joint_mail, add_mail
+from placet.notifier.store.mails import Mailed, add_joint_mail, add_mail, count_waiting
 from placet.runtime.work import UnitOfWork
 
 
@@ -82,9 +82,10 @@ class EmailChannel:
         mail, post = mail_id(key), self._post
         async with self._units.begin() as work:
             await add_joint_mail(work, [Mailed(mail, card.tenant, card.approval_id, address) for card in cards])
+            waiting = await count_waiting(work, cards[0].tenant, address)
         sent = post.message_id(mail)
         place = Place(sent, address.recipient, MailedLink(post.links.inbox), self._zone_of(address.person))
-        message = joint_letter(post.head, cards, place)
+        message = joint_letter(post.head, cards, place, waiting)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return [Delivered(Told().after(card, sent).as_reference()) for card in cards]
 

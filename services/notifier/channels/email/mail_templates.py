@@ -111,10 +111,11 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
     return _written(message, card.locale, values)
 
 
-def joint_letter(head: Letterhead, cards: Sequence[Card], place: Place) -> EmailMessage:
+def joint_letter(head: Letterhead, cards: Sequence[Card], place: Place, waiting: int = 0) -> EmailMessage:
     """Return the mail that lists calls which one person is asked about, in the language of the first card.
 
-    `place.link` leads to the page of all that waits. Raise ChannelFailed where the recipient is no address.
+    `waiting` is how many wait in all that they are told about by mail, `place.link` leads to the page of all that
+    waits. Raise ChannelFailed where the recipient is no address.
     """
     locale = cards[0].locale
     words = plural(locale, "{count} call needs your decision", "{count} calls need your decision", len(cards))
@@ -122,6 +123,7 @@ def joint_letter(head: Letterhead, cards: Sequence[Card], place: Place) -> Email
     for card in cards:
         message["X-Placet-Approval"] = header_word(card.approval_id)
     values = {"cards": cards, "heading": words, "link": place.link, "arguments": head.arguments}
+    values["in_all"] = waiting if waiting > len(cards) else 0
     return _written(message, locale, values | {"at": partial(_moment, locale, place.zone)}, "list")
 
 
