@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
-from placet.gateway.approvals.filters import InboxQuery
+from placet.gateway.approvals.filters import SEARCH_MAX, InboxQuery
 from placet.gateway.approvals.forms import BATCH_MAX
 from placet.gateway.approvals.survey import GROUPS, Counted, Order, Survey
 from placet.gateway.identity.auth import Caller
@@ -115,10 +115,15 @@ def asked_of(parameters: Mapping[str, str], language: str = LANGUAGES[0]) -> Ask
         query = InboxQuery.model_validate({**asks, **sort, "mine": mine, "cursor": cursor or None})
     except (ValidationError, OverflowError) as error:
         faults = error.errors() if isinstance(error, ValidationError) else []
-        wrong += sorted({str(each["loc"][0]).replace("_", " ") if each["loc"] else "day" for each in faults}) or ["day"]
+        wrong += sorted({str(each["loc"][0]) if each["loc"] else "day" for each in faults}) or ["day"]
         query = None
     if wrong:
-        fault = text(language, "This search cannot be run: {wrong}.", wrong=", ".join(wrong))
+        if "q" in wrong:
+            words = "Search for words: at least one letter or digit, and at most {count} characters in all."
+            fault = text(language, words, count=SEARCH_MAX)
+        else:
+            named = [text(language, FILTERS.get(each, each)) for each in wrong]
+            fault = text(language, "This search cannot be run: {wrong}.", wrong=", ".join(named))
         return Asked(mine, typed, arranged, cursor, whole, None, fault)
     return Asked(mine, typed, arranged, cursor, whole, query)
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from placet.contracts.messages import ApprovalClosed
 from placet.gateway.web.render import set_up_was_run
-from tests.integration.gateway.test_inbox_browser import AXE, faults_of, signed_in, visit
+from tests.integration.gateway.test_inbox_browser import AXE, faults_of, opened, signed_in, visit
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold
 
@@ -264,3 +265,24 @@ async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
         await page.locator("#main").dispatch_event("refresh")
         await expect(page.get_by_role("alert")).to_have_text("Yours was not sent: it was decided meanwhile.")
         assert [] == house.approvers.claims
+
+
+async def test_what_moves_up_from_the_next_page_is_not_new(house: House, page: Page) -> None:
+    """Others decide, and the list is looked at again: only what was asked for since is counted."""
+    rows = hold_many(house, 53)
+    await visit(house, page, "/inbox")
+    closed = (
+        "UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now(), revision = 2"
+        " WHERE approval_id = %s"
+    )
+    for row in rows[-2:]:
+        house.query(closed, row["approval_id"])
+        place = {name: row[name] for name in ("approval_id", "conversation_id", "call_id")}
+        await house.deliver(
+            ApprovalClosed(tenant="acme", **place, revision=2, state="denied", closed_at=datetime.now(UTC))
+        )
+        await expect(page.locator(f"#item-{row['approval_id']}")).to_contain_text("denied")
+    await expect(page.locator("#total")).to_contain_text("of 51")
+    await expect(page.locator("#fresh")).to_be_hidden()
+    await opened(house, hold(house, "ask", "Newly asked?", {}))
+    await expect(page.locator("#fresh-show")).to_have_text("Show 1 new approval")

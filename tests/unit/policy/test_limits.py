@@ -52,7 +52,7 @@ def test_limit_is_read_with_everything_it_may_say() -> None:
 
 def test_rule_behind_a_limited_one_is_reachable() -> None:
     """A limited rule decides only for a while, so what is below it is not dead."""
-    assert ["small", "payments", "looked-enough", "shipping"] == [rule.name for rule in a_rulebook().rules]
+    assert ["small", "payments", "looked-enough", "four-eyes", "shipping"] == [rule.name for rule in a_rulebook().rules]
 
 
 def test_limit_that_changes_nothing_is_told() -> None:

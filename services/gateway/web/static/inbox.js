@@ -16,6 +16,9 @@ if (whole) decideOnPage(document);
 else decideInPlace(document);
 let changed = new Set();
 let waiting = null;
+// When the list was drawn, and when it was last looked at: by the server's clock, in seconds.
+let since = Number(document.getElementById("main")?.dataset.now ?? 0);
+let until = since;
 
 function say(state) {
   connection.textContent = { live: t("live"), connecting: t("connecting"), closed: t("signed out?") }[state];
@@ -51,9 +54,13 @@ async function look() {
   const page = await pageAt(location.href);
   if (!page) return;
   showTotal(page.getElementById("total"));
-  const added = [...page.querySelectorAll(".item")].filter((each) => !document.getElementById(each.id)).length;
+  // What moves up from the next page, because others have decided, is not new.
+  const isNew = (each) => Number(each.dataset.opened) > since && !document.getElementById(each.id);
+  const added = [...page.querySelectorAll(".item")].filter(isNew).length;
+  until = Number(page.getElementById("main").dataset.now);
   if (!added) return;
   if (!document.querySelector(".item")) {
+    since = until;
     refresh(document.getElementById("list"));
     return;
   }
@@ -135,6 +142,7 @@ show?.addEventListener("click", () => {
     return;
   }
   fresh.hidden = true;
+  since = until;
   refresh(document.getElementById("list"));
 });
 
