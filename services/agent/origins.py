@@ -49,16 +49,27 @@ _GOES_ON = re.compile(r"[.:!?'\u2019]*[\w@%+/=&#~\\-]")
 _NUMBER = re.compile(r"[^a-z]*\d[^a-z]*[a-z]{0,4}\.?|(?:[a-z]{3}|[^\w\s]) ?[\d.,]+|\d{4}-\d\d-\d\d.*")
 _MANY_LETTERS = 8
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
-#: Where a mail begins that somebody quotes or passes on: a line between dashes, `Ada wrote:`, a head.
+#: What stands before each line that somebody quotes.
+_MARKS = (">", "|", "»", "<blockquote")
+#: Where a mail begins that somebody quotes or passes on: a line between dashes, `Ada wrote:` in the languages that are
+#: known, an address in angle brackets and a colon in any, a head.
 _QUOTE_BEGINS = re.compile(
     r"-{2,}\W*(?:begin |anfang )?\W*(?:original|forwarded|ursprüngliche|weitergeleitete|orijinal|özgün|iletilen)\b.*"
-    r"|(?:on|am|le) .{4,200}\b(?:wrote|schrieb|écrit)\b.{0,100}:"
-    r"|.{4,200}\byazdı ?:",
+    r"|(?:begin|start|anfang|début|inicio|início|inizio|begin van)\b.{0,40}\b(?:forward|weitergeleitet|transf|reenvi"
+    r"|encaminh|inoltr|doorgestuurd)\w*.{0,40}:?"
+    r"|.{4,300}\b(?:wrote|schrieb|écrit|escribió|escreveu|scritto|schreef|skrev|napisał|kirjoitti|написал)\b.{0,100}:"
+    r"|.{4,300}\byazdı ?:"
+    r"|.{0,300}<[^<>@\s]+@[^<>@\s]+>[^<>@]{0,60}:",
     re.IGNORECASE,
 )
-_HEAD = re.compile(r"\W*(?:from|von|kimden|gönderen)\W*:", re.IGNORECASE)
+#: Lines that an attribution is broken into at most: mail programs fold long ones.
+_FOLDED_MAX = 3
+_HEAD = re.compile(r"\W*(?:from|von|kimden|gönderen|de|da|van|od|från|fra|от)\W*:", re.IGNORECASE)
 _HEAD_GOES_ON = re.compile(
-    r"\W*(?:to|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu)\W*:", re.IGNORECASE
+    r"\W*(?:to|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu|para|a|à|al?le|aan|til|till|do"
+    r"|asunto|assunto|objet|oggetto|onderwerp|emne|ämne|temat|fecha|data|enviad[oa]|envoyé|inviato|verzonden|кому|тема)"
+    r"\W*:",
+    re.IGNORECASE,
 )
 
 
@@ -170,28 +181,37 @@ def says_something(plain: str) -> bool:
 
 def split_quotes(text: str) -> tuple[str, str]:
     """Return a person's own words, and what they quote or pass on in a message as mail programs mark it."""
-    if ">" not in text and ":" not in text and "--" not in text:
+    if not any(mark in text for mark in (*_MARKS, ":", "--")) and "orward" not in text:
         return text, ""
     own: list[str] = []
     quoted: list[str] = []
     lines = [line.strip() for line in text.splitlines()]
-    to_the_end = False
+    to_the_end, begun = False, 0
     for at, line in enumerate(lines):
-        is_quoted = to_the_end or line.startswith(">")
-        if not is_quoted and _begins_quote(line, lines[at + 1 : at + 4]):
+        begun = max(begun - 1, 0)
+        is_quoted = to_the_end or begun > 0 or line.startswith(_MARKS)
+        if not is_quoted and (begun := _begins_quote(lines[at : at + 1 + _FOLDED_MAX])):
             # Below `Ada wrote:` stands either what is marked line by line, or nothing but her mail.
             is_quoted = True
-            to_the_end = not next(filter(None, lines[at + 1 : at + 9]), "").startswith(">")
+            below = filter(None, lines[at + begun : at + begun + 8])
+            to_the_end = not next(below, "").startswith(_MARKS)
+        to_the_end |= line.startswith("<blockquote")
         (quoted if is_quoted else own).append(line.lstrip("> ") if is_quoted else line)
         if is_quoted and own and own[-1] != _BETWEEN:
             own.append(_BETWEEN)
     return "\n".join(own), "\n".join(quoted)
 
 
-def _begins_quote(line: str, following: Sequence[str]) -> bool:
-    if _HEAD.match(line):
-        return any(map(_HEAD_GOES_ON.match, following))
-    return _QUOTE_BEGINS.fullmatch(line[:400]) is not None
+def _begins_quote(lines: Sequence[str]) -> int:
+    """Return how many of these lines say that a mail follows; 0 where the first one begins nothing."""
+    if _HEAD.match(lines[0]):
+        return int(any(map(_HEAD_GOES_ON.match, lines[1:])))
+    for number in range(1, min(_FOLDED_MAX, len(lines)) + 1):
+        if _QUOTE_BEGINS.fullmatch(" ".join(lines[:number])[:400]):
+            return number
+        if not lines[number - 1]:
+            break
+    return 0
 
 
 def _newest(texts: Sequence[str]) -> list[str]:
