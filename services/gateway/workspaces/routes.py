@@ -50,7 +50,7 @@ class StagedChangeOut(BaseModel):
     after_mode: Mode | None
     summary: str = Field(description="The change in a line, as its tool pack says it.")
     binary: bool = Field(description="True: no diff can show it.")
-    added: int = Field(description="Lines.")
+    added: int = Field(description="Lines of the whole change, also where its diff is cut.")
     removed: int
 
 
