@@ -83,6 +83,20 @@ async def test_a_workspace_of_another_tenant_does_not_exist(house: House) -> Non
     assert [404] * 4 == [each.status_code for each in answers]
 
 
+async def test_what_is_over_is_not_proposed(house: House) -> None:
+    """The sweeper has not thrown it away yet: nobody is asked about it any more, and whoever wants it is told why."""
+    await a_talk(house)
+    stage(house, a_busy_turn(0))
+    house.query("UPDATE read.workspaces SET expires_at = now()")
+    async with house.client(house.key("chat")) as client:
+        answer = await client.post(f"/v1/conversations/{CONVERSATION}/workspace/propose")
+    assert (409, "urn:placet:problem:time-over", True) == (
+        answer.status_code,
+        answer.json()["type"],
+        house.posted.empty(),
+    )
+
+
 async def test_a_commit_of_a_foreign_workspace_shows_nothing_of_it(house: House) -> None:
     """Arguments that name another conversation's workspace lead to no entry of it."""
     calls = stage(house, a_busy_turn(0), conversation_id="another")
