@@ -118,8 +118,10 @@ async def test_entries_are_left_out_over_http(house: House) -> None:
         strange = await client.post(path, json=body | {"leave_out": ["nothing"]})
         everything = await client.post(path, json=body | {"leave_out": calls})
         other_verb = await client.post(path, json=body | {"decision": "approve", "leave_out": calls[:1]})
+        nothing = await client.post(path, json=body | {"leave_out": []})
         stale = await client.post(path, json=body | {"leave_out": [calls[2]], "digest": "0" * 64})
         answer = await client.post(path, json=body | {"leave_out": [calls[2]]})
+    assert (400, "This edit changes nothing.") == (nothing.status_code, nothing.json()["title"])
     assert "" == house.approvers.claims.pop(0).arguments
     assert 409 == stale.status_code
     kinds = [each.json()["type"].rpartition(":")[2] for each in (strange, everything, other_verb)]
