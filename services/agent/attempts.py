@@ -19,18 +19,21 @@ from placet.contracts import messages as m
 from placet.contracts.canonical import canonical_text, sha256_hex
 from placet.contracts.messages.jobs import JOB_LABEL, CommitEnd, Flag
 from placet.contracts.messages.stage import TOOK_EFFECT
+from placet.domain.card_text import visible
 from placet.domain.catalog import Catalog, ToolSpec
 
 #: What the model reads before the last step of an attempt.
 LAST_STEP = "This is your last step: call `final_answer` now, and nothing else."
 #: Why an attempt has no vote, for people.
 REASONS: Mapping[str, str] = {
-    "malformed_call": "It made a call that does not fit the tool's schema.",
+    "malformed_call": "It made a call that is not valid.",
     "no_final_answer": "It ended without calling `final_answer`.",
     "step_limit": "It used all its steps without an answer.",
     "token_limit": "It used more tokens than its share.",
     "answer_too_long": "It wrote more in one step than it may.",
 }
+#: Characters of what is told of a call that is not valid.
+WRONG_MAX = 500
 #: What is said of a turn that a model did not end, in words about an attempt.
 _ABOUT_ATTEMPTS: Mapping[str, str] = {
     rules.NO_MODEL: "Its model did not answer.",
@@ -223,14 +226,14 @@ def judged(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Set
     if flag is None:
         return settlement
     calls = tuple(_unrun(call) for call in settlement.calls)
-    return Settlement(Event.THROWN_OUT, calls, reason=REASONS[flag], limit=flag)
+    wrong = _wrong(calls) if flag == "malformed_call" else ""
+    return Settlement(Event.THROWN_OUT, calls, reason=f"{REASONS[flag]}{wrong}", limit=flag)
 
 
 def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag | None:
     if settlement.event is Event.STEPS_EXHAUSTED:
         return "step_limit"
-    refused = [call.result for call in settlement.calls if call.result is not PROPOSES_NOTHING]
-    if any(result is not None and result.kind == "invalid" for result in refused):
+    if any(map(_is_wrong, settlement.calls)):
         return "malformed_call"
     if settlement.event is Event.ANSWERED and settlement.final_answer is None:
         return "no_final_answer"
@@ -239,6 +242,16 @@ def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag
     if attempt.tokens + answer.input_tokens + answer.output_tokens > attempt.tokens_max:
         return "token_limit"
     return None
+
+
+def _is_wrong(call: CheckedCall) -> bool:
+    return call.result is not None and call.result is not PROPOSES_NOTHING and call.result.kind == "invalid"
+
+
+def _wrong(calls: Sequence[CheckedCall]) -> str:
+    """Return what is wrong with the first call that is; empty where none is."""
+    errors = (f" {call.tool}: {call.result.error}" for call in calls if call.result and _is_wrong(call))
+    return visible(next(errors, ""))[:WRONG_MAX]
 
 
 def _never_proposing(call: CheckedCall) -> CheckedCall:
@@ -296,15 +309,18 @@ def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None)
     """Return what jobs is told of the commit of its workspace; without a result nobody was asked any more."""
     found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
     in_doubt = result is not None and result.kind == "unknown"
-    state: Any = found if found in _COMMIT_ENDS else "unknown" if in_doubt else "not_committed"
     ends = (outcomes(result, ()) if result is not None else None) or []
+    done = sum(each.outcome in TOOK_EFFECT for each in ends)
+    state: Any = found if found in _COMMIT_ENDS else "not_committed"
+    if in_doubt and not done:
+        state = "unknown"
     left_out = [each.summary or each.tool for each in ends if each.outcome == "left_out"]
     return m.JobCommitted(
         tenant=place["tenant"],
         conversation_id=place["conversation_id"],
         job_id=attempt.job_id,
         state=state,
-        done=sum(each.outcome in TOOK_EFFECT for each in ends),
+        done=done,
         left_out=len(left_out),
         reason=_why(result) or (f"People left out {listed(left_out)}." if left_out else ""),
     )

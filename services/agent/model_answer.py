@@ -16,6 +16,8 @@ from placet.contracts.errors import PlacetError
 
 #: Separates a Gemini call id from the signature that litellm hides behind it; the signature must survive.
 SIGNATURE_MARK = "__thought__"
+#: Characters of one answer, with its reasoning and its calls: several times what any model writes at once.
+ANSWER_MAX = 2_000_000
 
 
 class UnusableAnswer(PlacetError):
@@ -86,10 +88,16 @@ class Draft:
     finish_reason: str | None = None
     input_tokens: int = 0
     output_tokens: int = 0
+    #: Characters so far.
+    size: int = 0
 
     def take(self, delta: Mapping[str, Any]) -> str:
-        """Add one delta (or whole message) and answer with the text in it, "" if none."""
+        """Add one delta (or whole message) and answer with the text in it, "" if none; too many are an error."""
         text = delta.get("content") or ""
+        self.size += len(text) + len(delta.get("reasoning_content") or "")
+        self.size += sum(map(_arguments_size, delta.get("tool_calls") or ()))
+        if self.size > ANSWER_MAX:
+            raise ModelAnswerCut(f"the answer has more than {ANSWER_MAX:,} characters")
         self.text += text
         self.reasoning += delta.get("reasoning_content") or ""
         for block in delta.get("thinking_blocks") or ():
@@ -132,6 +140,10 @@ class Draft:
         if block.get("type") == "thinking" and block.get("signature"):
             self.thinking = [kept for kept in self.thinking if _is_sealed(kept)]
         self.thinking.append(block)
+
+
+def _arguments_size(piece: Mapping[str, Any]) -> int:
+    return len((_as_function(piece).get("function") or {}).get("arguments") or "")
 
 
 def finished(

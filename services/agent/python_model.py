@@ -14,13 +14,16 @@ from importlib import import_module
 from inspect import isawaitable
 from typing import Any
 
+from placet.agent.model_answer import ANSWER_MAX
 from placet.contracts.errors import PlacetError
 
 PROVIDER = "python"
 #: Letters of the longest word that counts as one.
 _WORD = 50
-#: Characters of argument text per stream piece.
-_FRAGMENT = 12
+#: Characters of argument text per stream piece, and pieces of one text at most: a long one comes in longer pieces, so
+#: that nothing else waits for thousands of them.
+_FRAGMENT, _PIECES_MAX = 12, 1_000
+_READ_MAX = ANSWER_MAX + 1
 
 Message = Mapping[str, Any]
 Reply = Callable[[Sequence[Message], Sequence[Message], str], Message | Awaitable[Message]]
@@ -59,7 +62,9 @@ class PythonAnswer:
         said = function_of(name)(messages, tools, choice)
         message = await said if isawaitable(said) else said
         words_read = sum(_words(_text_of(each.get("content"))) for each in messages)
-        return cls(message.get("content") or "", message.get("tool_calls") or (), words_read)
+        # No more is looked at than shows that an answer is too long.
+        content, calls = (message.get("content") or "")[:_READ_MAX], message.get("tool_calls") or ()
+        return cls(content, [{**each, "function": _bounded(each["function"])} for each in calls], words_read)
 
     @property
     def finish_reason(self) -> str:
@@ -74,14 +79,18 @@ class PythonAnswer:
     def deltas(self) -> Iterator[dict[str, Any]]:
         """Yield the answer as stream deltas: words first, then each call in fragments."""
         yield {"role": "assistant", "content": ""}
-        for place, word in enumerate(self.content.split(" ") if self.content else ()):
-            yield {"content": f" {word}" if place else word}
+        words = self.content.split(" ") if self.content else []
+        step = 1 + len(words) // _PIECES_MAX
+        for start in range(0, len(words), step):
+            piece = " ".join(words[start : start + step])
+            yield {"content": f" {piece}" if start else piece}
         for index, call in enumerate(self.calls):
             name, arguments = call["function"]["name"], call["function"]["arguments"]
             head = {"index": index, "id": call["id"], "type": "function", "function": {"name": name, "arguments": ""}}
             yield {"tool_calls": [head]}
-            for start in range(0, len(arguments), _FRAGMENT):
-                piece = arguments[start : start + _FRAGMENT]
+            size = max(_FRAGMENT, len(arguments) // _PIECES_MAX)
+            for start in range(0, len(arguments), size):
+                piece = arguments[start : start + size]
                 yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
     def usage(self) -> dict[str, int]:
@@ -89,6 +98,10 @@ class PythonAnswer:
         written = _words(self.content) + sum(_words(each["function"]["arguments"]) for each in self.calls)
         spent = {"prompt_tokens": self.words_read, "completion_tokens": written}
         return {**spent, "total_tokens": sum(spent.values())}
+
+
+def _bounded(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**function, "arguments": function["arguments"][:_READ_MAX]}
 
 
 def _words(text: str) -> int:

@@ -179,9 +179,9 @@ def stopped_by(who: str) -> str:
     return f"Stopped by {who}."
 
 
-def withdrawn_by(who: str) -> str:
-    """Return why a call that waited for people when its turn was stopped is withdrawn."""
-    return f"Not run: {who} stopped the turn."
+def withdrawn_by(who: str, *, job: bool = False) -> str:
+    """Return why a call that waited for people when its turn, or the job that it is of, was stopped is withdrawn."""
+    return f"Not run: {who} {'cancelled the job' if job else 'stopped the turn'}."
 
 
 _NOT_WANTED: Mapping[Interruption, Result] = {

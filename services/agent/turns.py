@@ -381,7 +381,8 @@ class Turns(ConversationState):
         turn.reason += f" {attempts.COUNTED_WHOLE}" if self.attempt is not None and self.attempt.jobs else ""
         self._close(turn)
         turn.stopped_number = self.log_seq
-        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(who))
+        of_job = self.attempt is not None and by != m.JOBS
+        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(who, job=of_job))
 
     def _withdraw(
         self,

@@ -9,6 +9,7 @@ import typer
 from placet.cli.client import call
 from placet.cli.output import Json, at_terminal, fail, out, show_json, show_table, spoken
 from placet.domain.card_text import visible
+from placet.domain.cut_diff import not_shown
 
 #: Of a file's permissions, whoever may run it.
 _EXECUTABLE = 0o111
@@ -134,7 +135,8 @@ def show_diff(change: dict[str, Any]) -> None:
     for line in change["diff"].split("\n") if change["diff"] else []:
         out.print(spoken(line), style=_STYLES.get(line[:1], ""))
     if change["cut"]:
-        out.print("  … the diff is longer than is kept")
+        more = not_shown(change)
+        out.print("  … the diff is longer than is kept" + (f"; not shown: {more}" if more else ""))
     out.print()
 
 

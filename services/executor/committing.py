@@ -35,6 +35,8 @@ from placet.tools import CannotApply, DecidedChange, Staging, ToolContext, ToolE
 log = structlog.get_logger(__name__)
 
 Decided = Mapping[str, Sequence[DecidedChange]]
+#: Raised by packs that did nothing, where trying again would not help.
+_NOTHING_DONE = (CannotApply, ToolError, OSError)
 _ENTRY_STATES = {Event.SUCCEEDED: "succeeded", Event.FAILED: "failed", Event.GAVE_UP: "unknown"}
 
 
@@ -83,9 +85,10 @@ class Committing:
             decided = self._decided(nets, key, attempt.call.tenant)
             applying = workspace["journal"] == Journal.APPLYING
             held = partial(scopes.held, reached=self._reached, patience=self._patience)
-            wanted = self._scopes(decided, context)
+            wanted, problem = (workspace["scopes"], "") if applying else self._scopes(attempt, decided, context)
             async with held(self._units.database, wanted, None if applying else key) as ours:
-                if not applying and not await self._prepare(attempt, context, key, decided, ours):
+                problem = problem or (plans.HALF_MADE if ours is None else "")
+                if not applying and not await self._prepare(attempt, context, key, decided, ours or (), problem):
                     return
                 self._reached("applying")
                 doubts = await self._apply(attempt, context, nets, decided)
@@ -141,31 +144,42 @@ class Committing:
             for pack, of_pack in nets.items()
         }
 
-    def _scopes(self, decided: Decided, context: ToolContext) -> list[str]:
-        """Return what the packs touch; one that this executor lacks is noticed when its changes are prepared."""
-        return [f"{name}:{self.packs[name].scope(context)}" for name in decided if name in self.packs]
+    def _scopes(self, attempt: Attempt, decided: Decided, context: ToolContext) -> tuple[list[str], str]:
+        """Return what the packs touch, or why nothing of it may be touched, half a sentence."""
+        missing = sorted(decided.keys() - self.packs.keys())
+        if missing:
+            return [], f"no worker of this pool has the pack {missing[0]!r}"
+        if attempt.fence > self._attempts_max:
+            return [], "its worker was lost or broke off several times"
+        try:
+            return [f"{name}:{self.packs[name].scope(context)}" for name in decided], ""
+        except _NOTHING_DONE as error:
+            return [], _said(error)
 
     async def _prepare(
-        self, attempt: Attempt, context: ToolContext, workspace: str, decided: Decided, ours: Sequence[str] | None
+        self,
+        attempt: Attempt,
+        context: ToolContext,
+        workspace: str,
+        decided: Decided,
+        ours: Sequence[str],
+        problem: str,
     ) -> bool:
-        """Bring all packs to where nothing is left but to make the changes; False where the commit has ended."""
+        """Bring all packs to where nothing is left but to make the changes; False where it ended, as by a problem."""
         async with self._units.database.single() as connection:
             if not await store.is_ours(connection, attempt):
                 return False
         for fence in range(1, attempt.fence):
             await self._abandon(decided, replace(context, fence=fence))
-        problem = self._not_here(decided) or self._too_often(attempt)
-        if ours is None:
-            problem = "another commit has changed the same in part, and nobody has gone on with it yet"
         conflicts: list[str] = []
         try:
             for name, changes in decided.items() if not problem else ():
                 await self.packs[name].prepare(changes, context)
                 self._reached("prepared")
                 conflicts += [f"{name}:{key}" for key in await self.packs[name].conflicts(changes, context)]
-        except (CannotApply, ToolError, OSError) as error:
+        except _NOTHING_DONE as error:
             log.warning("commit.not_prepared", call_id=attempt.call.call_id, error=type(error).__name__)
-            problem = error.text if isinstance(error, ToolError) else str(error)
+            problem = _said(error)
         if problem or conflicts:
             await self._abandon(decided, context)
             async with self._units.begin(attempt.cause) as work:
@@ -174,14 +188,7 @@ class Committing:
         self._reached("compared")
         async with self._units.begin(attempt.cause) as work:
             await workspace_store.lock(work, workspace, attempt.call.tenant)
-            return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours or ())
-
-    def _not_here(self, decided: Decided) -> str:
-        missing = sorted(decided.keys() - self.packs.keys())
-        return f"no worker of this pool has the pack {missing[0]!r}" if missing else ""
-
-    def _too_often(self, attempt: Attempt) -> str:
-        return "its worker was lost several times" if attempt.fence > self._attempts_max else ""
+            return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours)
 
     async def _abandon(self, decided: Decided, context: ToolContext) -> None:
         for name in decided.keys() & self.packs.keys():
@@ -220,11 +227,12 @@ class Committing:
             try:
                 await pack.apply(changes, context)
             except Exception as error:
-                if not isinstance(error, CannotApply) and attempt.fence <= self._attempts_max:
+                final = isinstance(error, (CannotApply, ToolError))
+                if not final and attempt.fence <= self._attempts_max:
                     raise
                 log.exception("commit.in_doubt", call_id=attempt.call.call_id, pack=name)
                 known = error.keys if isinstance(error, CannotApply) else {}
-                words = str(error) if isinstance(error, CannotApply) else "the tool pack broke off"
+                words = _said(error) if final else "the tool pack broke off"
                 for each, change in zip(nets[name], changes, strict=True):
                     if change.key in known if known else not await _is_made(pack, change, context):
                         doubts |= dict.fromkeys(each.call_ids, known.get(change.key, words))
@@ -336,6 +344,10 @@ class Committing:
             assert locked is not None  # noqa: S101 - an entry is in one
             await commit_store.refuse_rest(work, workspace, locked["commit_call_id"], plans.STOPPED_TEXT)
         await self.move_on(work, workspace, call.tenant)
+
+
+def _said(error: Exception) -> str:
+    return (error.text if isinstance(error, ToolError) else str(error)).removesuffix(".")
 
 
 async def _count(tool: str, kind: str) -> None:

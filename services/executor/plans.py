@@ -25,6 +25,7 @@ STAGED_CALL_NOTE: Final = (
     f"{STAGED_NOTE} The call has no result before that, so no other call may use anything that it would return."
 )
 NOT_APPLIED: Final = "Nothing of the workspace was applied: "
+HALF_MADE: Final = "another commit has changed the same in part, and nobody has gone on with it yet"
 STOPPED_TEXT: Final = "It was not run, because what came before it did not succeed."
 LEFT_TEXT: Final = "It stood on a change that people left out."
 FELL_TEXT: Final = "It stood on a change that was not applied."

@@ -45,8 +45,10 @@ class WorkspaceCourse(JobCourse):
         job = self.job
         if job.state not in {JobState.WAITING, JobState.WITHDRAWING}:
             return
-        withdrawn, job.changes = job.state is JobState.WITHDRAWING, _CHANGES[committed.state]
-        self._move_job(_EVENTS.get(committed.state, JobEvent.NOT_COMMITTED), {"changes": job.changes})
+        none = committed.state == "partly_committed" and not committed.done
+        end = "not_committed" if none else committed.state
+        withdrawn, job.changes = job.state is JobState.WITHDRAWING, _CHANGES[end]
+        self._move_job(_EVENTS.get(end, JobEvent.NOT_COMMITTED), {"changes": job.changes})
         counted = f"{committed.done} committed" + (f", {committed.left_out} left out" if committed.left_out else "")
         self._leave(job.conversation_id)
         if committed.state == "committed":
@@ -55,12 +57,11 @@ class WorkspaceCourse(JobCourse):
             job.entries = committed.done
             self._note_done(f", changes: {counted}")
             return
-        nothing = committed.state in {"conflicted", "not_committed"}
+        nothing = end in {"conflicted", "not_committed"}
         if nothing:
             self._discard()
         if not withdrawn or not nothing:
-            none = committed.state == "partly_committed" and not committed.done
-            job.reason = f"{_NONE_MADE if none else _WORDS[committed.state]} {committed.reason}".rstrip()
+            job.reason = f"{_NONE_MADE if none else _WORDS[end]} {committed.reason}".rstrip()
         told = {"state": job.state, "reason": job.reason, "changes": job.changes, "result": job.result}
         what = f"failed, {counted}" if committed.done else str(job.state)
         self._note("job", told, f"{what}: {job.reason}")

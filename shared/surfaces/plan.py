@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.card_text import visible
+from placet.domain.cut_diff import HEADERS
 from placet.surfaces.card import Argument, Trick, arguments_of, tricks
 from placet.surfaces.texts import number, plural, text
 
 ChangeKind = Literal["create", "change", "delete"]
-#: Lines at the head of a unified diff that name the file.
-HEADERS = 2
 #: Entries, and lines that they add and remove, of a plan whose diffs are open from the beginning.
 SMALL_ENTRIES, SMALL_LINES = 5, 60
 #: Characters of one argument of a staged call in a line.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import accumulate
 
@@ -51,16 +51,22 @@ def grouped_opcodes(
     yield from _Bounded(before, after, steps_max).get_grouped_opcodes(context)
 
 
-def unified_lines(
-    before: Sequence[str], after: Sequence[str], names: tuple[str, str], steps_max: int = STEPS_MAX
-) -> Iterator[str]:
-    """Yield the lines of a unified diff, three lines of what stays around each change; none where nothing differs.
+def counts(groups: Iterable[list[Opcode]]) -> tuple[int, int]:
+    """Return how many lines groups of changes add, and how many they remove."""
+    changed = [each for group in groups for each in group if each[0] != "equal"]
+    return sum(each[4] - each[3] for each in changed), sum(each[2] - each[1] for each in changed)
 
-    It can be applied in any case. Where the lines would take more than `steps_max` to compare it shows more as replaced
-    than need be.
+
+def unified_lines(
+    before: Sequence[str], after: Sequence[str], names: tuple[str, str], groups: Iterable[list[Opcode]]
+) -> Iterator[str]:
+    """Yield the lines of a unified diff of these groups of changes; none where nothing differs.
+
+    It can be applied in any case. Where the lines would take too long to compare it shows more as replaced than need
+    be.
     """
     head = [f"--- {names[0]}", f"+++ {names[1]}"]
-    for group in grouped_opcodes(before, after, steps_max=steps_max):
+    for group in groups:
         yield from head
         head = []
         first, last = group[0], group[-1]

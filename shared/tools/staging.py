@@ -22,7 +22,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from placet.tools.diffs import unified_lines
+from placet.tools.diffs import counts, grouped_opcodes, unified_lines
 
 if TYPE_CHECKING:
     from placet.tools.contract import ToolContext
@@ -68,6 +68,7 @@ class Described:
     cut: bool = False
     #: True: contents that no diff can show.
     binary: bool = False
+    #: Lines of the whole change, also where its diff is cut.
     added: int = 0
     removed: int = 0
 
@@ -217,18 +218,16 @@ def describe(change: Change) -> Described:
         return Described(f"{verb} {change.key} ({_sizes(*sizes)}{_mode(change)})", binary=True)
     names = (f"a/{change.key}" if change.before else "/dev/null", f"b/{change.key}" if change.after else "/dev/null")
     before, after = map(_lines, (texts[0], texts[1]))
-    lines = unified_lines(before, after, names)
-    # Lines of any length, of which only so many are kept: what is counted is exact up to there.
-    kept = list(islice(lines, DIFF_LINES_MAX + 1))
+    groups = list(grouped_opcodes(before, after))
+    added, removed = counts(groups)
+    kept = list(islice(unified_lines(before, after, names, groups), DIFF_LINES_MAX + 1))
     cut = len(kept) > DIFF_LINES_MAX
-    body = kept[2:]
-    added, removed = (sum(line.startswith(sign) for line in body) for sign in "+-")
     text = "\n".join(kept[:DIFF_LINES_MAX])
     if len(text) > DIFF_CHARACTERS_MAX:
         text, cut = text[:DIFF_CHARACTERS_MAX], True
-    mode = _mode(change)
-    more = "more than " if len(kept) > DIFF_LINES_MAX else ""
-    return Described(f"{verb} {change.key} ({more}+{added} -{removed}{mode})", text, cut, added=added, removed=removed)
+    return Described(
+        f"{verb} {change.key} (+{added} -{removed}{_mode(change)})", text, cut, added=added, removed=removed
+    )
 
 
 def _text(content: Content | None) -> str | None:

@@ -165,7 +165,9 @@ class ChatIn(BaseModel):
         Also where entries are left out of what it does not approve: their sender would believe that they do not run.
         """
         found = self.newest.answers() if self.newest.role == "assistant" else []
-        if self.leave_out.keys() - {answer.approval_id for answer in found if answer.approved}:
+        if {each for each, entries in self.leave_out.items() if entries} - {
+            answer.approval_id for answer in found if answer.approved
+        }:
             raise invalid_request("must name approvals that this request gives", "#/leave_out")
         return [replace(answer, leave_out=self.leave_out.get(answer.approval_id, ())) for answer in found]
 

@@ -65,7 +65,7 @@ class _Posted(BaseModel):
     def left_out(self) -> tuple[str, ...]:
         """The entries of a commit that do not run; raise Refused (400) for what names none."""
         given = (self.metadata or {}).get(_LEAVE_OUT)
-        if given is None:
+        if not given:
             return ()
         try:
             return _ENTRIES.validate_python([each.strip() for each in given.split(",")])
@@ -104,7 +104,7 @@ class ChatCompletionIn(_Posted):
             raise unsupported("response_format", "The agent answers with text.")
         if self.modalities and self.modalities != ["text"]:
             raise unsupported("modalities", "The agent answers with text.")
-        if _LEAVE_OUT in (self.metadata or {}):
+        if (self.metadata or {}).get(_LEAVE_OUT):
             raise unsupported(f"metadata.{_LEAVE_OUT}", "It goes with an answer to an approval request, in Responses.")
 
     @property

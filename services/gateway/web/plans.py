@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from starlette.datastructures import FormData
 
 from placet.contracts.errors import Refused
+from placet.domain.cut_diff import not_shown
 from placet.gateway.approvals.decisions import Ask
 from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.conversations.access import check_for
@@ -73,6 +74,5 @@ async def diff(
     change = next((row for row in found if row["ordinal"] == ordinal), None)
     if change is None:
         raise Refused("There is no such staged change.", status=404, kind="not-found")
-    return render(
-        "diff.html", language=caller.language, change=change, lines=diff_lines(change["diff"]), cut=change["cut"]
-    )
+    shown = {"lines": diff_lines(change["diff"]), "cut": change["cut"], "more": not_shown(change)}
+    return render("diff.html", language=caller.language, change=change, **shown)

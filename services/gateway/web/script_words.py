@@ -39,6 +39,7 @@ SCRIPT_WORDS = (
     "conflicted",
     "connecting",
     "denied",
+    "discarded",
     "done",
     "error",
     "expired",

@@ -26,7 +26,7 @@ from placet.surfaces.texts import text
 router = APIRouter(prefix="/ui/conversations", include_in_schema=False, route_class=PageRoute)
 
 #: Refusals of a click that comes too late.
-_LATE = {"nothing-waits", "nothing-staged", "asked-already"}
+_LATE = {"nothing-waits", "nothing-staged", "asked-already", "time-over"}
 #: Entries that the page lists; the card of their commit has all.
 LISTED_MAX = 50
 
@@ -84,7 +84,7 @@ async def _answer(
         if refusal.kind not in _LATE:
             raise
         told = "Nothing waits any more: it was decided or thrown away meanwhile."
-        if refusal.kind == "asked-already":
+        if refusal.kind in {"asked-already", "time-over"}:
             told = refusal.title
     else:
         # A page without scripts is not drawn again by itself.

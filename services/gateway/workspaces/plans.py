@@ -107,6 +107,9 @@ def check_edit(plan: Plan | None, arguments: str) -> None:
 
     The executor would touch nothing of such a commit, and all that waits would be lost.
     """
+    if not arguments:
+        detail = "Name at least one entry in `leave_out`, or give `arguments`; to let all of it through, approve it."
+        raise Refused("This edit changes nothing.", status=400, kind="invalid-decision", detail=detail)
     try:
         made = CommitArguments.model_validate_json(arguments)
     except ValidationError:

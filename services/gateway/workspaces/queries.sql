@@ -1,6 +1,6 @@
 -- name: newest_workspace
 SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_id, entries, waiting, bytes, opened_at,
-    expires_at, ended_at, ended_by, reason
+    expires_at, ended_at, ended_by, reason, expires_at <= statement_timestamp() AS is_over
 FROM read.workspaces WHERE tenant = :tenant AND conversation_id = :conversation_id
 ORDER BY number DESC LIMIT 1
 

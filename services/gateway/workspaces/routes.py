@@ -50,7 +50,7 @@ class StagedChangeOut(BaseModel):
     after_mode: Mode | None
     summary: str = Field(description="The change in a line, as its tool pack says it.")
     binary: bool = Field(description="True: no diff can show it.")
-    added: int = Field(description="Lines.")
+    added: int = Field(description="Lines of the whole change, also where its diff is cut.")
     removed: int
 
 
@@ -154,9 +154,12 @@ async def diff(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, 
 async def propose(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> AskedOut:
     """Have what is staged decided now; the approval comes by the event stream.
 
-    409 where nothing waits (`nothing-waits`), or people are asked about all of it already (`asked-already`).
+    409 where nothing waits (`nothing-waits`), people are asked about all of it already (`asked-already`), or the time
+    in which they could decide is over (`time-over`) and it is about to be thrown away.
     """
     workspace = await _waiting(deps, caller, conversation_id)
+    if workspace["state"] == "open" and workspace["is_over"]:
+        raise Refused("Nobody decided in time: it is thrown away.", status=409, kind="time-over")
     async with reading(deps.runtime.database) as connection:
         if await asked_here(connection, caller.tenant, conversation_id) in {"all", "decided"}:
             raise Refused("People are asked about all of it already.", status=409, kind="asked-already")

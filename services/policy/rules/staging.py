@@ -113,7 +113,10 @@ def problem(arguments: Mapping[str, Any], entries: Sequence[StagedEntry] | None)
         return "an entry stands in it twice"
     known = {entry.call_id for entry in entries or ()}
     missing = [call_id for call_id in wanted if call_id not in known]
-    return f"call {missing[0]} was never staged in this conversation" if missing else ""
+    if missing:
+        return f"call {missing[0]} was never staged in this conversation"
+    is_over = all(entry.seconds_left is not None and entry.seconds_left <= 0 for entry in entries or ())
+    return "the time in which people could decide about it is over" if is_over else ""
 
 
 #: Reasons of entries' rules that a commit tells.

@@ -20,7 +20,8 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown
 from placet.tools.files.paths import Parts, fold, parts_of
 from placet.tools.files.settings import FilesSettings
-from placet.tools.files.tree import NEW_FILE_MODE, Draft, Tree
+from placet.tools.files.tree import MODE_BITS, NEW_FILE_MODE, Draft, Tree
+from placet.tools.files.writable import check_writable
 from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Described, Staging, describe
 from placet.tools.threads import call_in_thread
 
@@ -135,8 +136,10 @@ class Files(Staging):
         try:
             await self.prepare(decided, context)
             conflicts = await self.conflicts(decided, context)
-        except BaseException:
+        except BaseException as error:
             await self.abandon(context)
+            if isinstance(error, CannotApply):
+                raise ToolError(f"{error}.", code="not_writable") from error
             raise
         if conflicts:
             await self.abandon(context)
@@ -182,7 +185,7 @@ class Files(Staging):
             raise ToolError(f"{path!r} contains `old` {count} times; {wanted}.", code="ambiguous")
         # Known before it is made: a short `old` and a long `new` would make more than memory holds.
         self._check_size(context, len(before.data) + count * (len(new.encode()) - len(old.encode())))
-        return [Change(path, before, Content(text.replace(old, new).encode(), before.mode))]
+        return [Change(path, before, Content(text.replace(old, new).encode(), _kept(before)))]
 
     async def move_file(self, context: ToolContext, *, path: str, to: str) -> Sequence[Change]:
         """Plan another path for a file; nothing is overwritten."""
@@ -190,7 +193,7 @@ class Files(Staging):
         if await self.read(to, context) is not None:
             raise ToolError(f"{to!r} exists already.", code="exists")
         await self._check_place(to, context)
-        return [Change(to, None, before), Change(path, before, None)]
+        return [Change(to, None, Content(before.data, _kept(before))), Change(path, before, None)]
 
     async def delete_file(self, context: ToolContext, *, path: str) -> Sequence[Change]:
         """Plan that a file goes."""
@@ -299,6 +302,10 @@ def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
             continue
         if stands != change.wanted:
             found.append(change.key)
+    if not found:
+        # Before the first of them is made: all of them, or none.
+        for change in changes:
+            check_writable(tree, parts_of(change.key))
     return found
 
 
@@ -358,8 +365,13 @@ def _decided(change: Change) -> DecidedChange:
     )
 
 
+def _kept(before: Content | None) -> int:
+    """Return the mode that a file has after a change."""
+    return NEW_FILE_MODE if before is None or before.mode is None else before.mode & MODE_BITS
+
+
 def _mode(before: Content | None, *, executable: bool | None) -> int:
-    mode = NEW_FILE_MODE if before is None or before.mode is None else before.mode
+    mode = _kept(before)
     if executable is None:
         return mode
     # Whoever may read may run, or nobody may.

@@ -22,8 +22,9 @@ from placet.tools.staging import CannotApply, Content
 
 #: Mode of new files and folders, before the process's umask.
 NEW_FILE_MODE, NEW_FOLDER_MODE = 0o644, 0o755
-#: What is kept of a file's mode: who may read, write and run it, and nothing that lends somebody's rights.
-MODE_BITS = 0o777
+#: What is kept of a file's mode: who may read, write and run it, and nothing that lends somebody's rights. All of it is
+#: seen, so that people are told what a change of the file takes away.
+MODE_BITS, SEEN_BITS = 0o777, 0o7777
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1024 * 1024
@@ -95,7 +96,7 @@ class Tree:
             while chunk := os.read(held, _CHUNK_BYTES):
                 data += chunk
                 self._check_size(parts, len(data))
-            return Content(bytes(data), status.st_mode & MODE_BITS)
+            return Content(bytes(data), status.st_mode & SEEN_BITS)
 
     def digest(self, parts: Parts) -> tuple[str, int] | None:
         """Return SHA-256 and mode of a file of any size; None where there is none. Refused."""
@@ -106,7 +107,7 @@ class Tree:
             digest = sha256()
             while chunk := os.read(held, _CHUNK_BYTES):
                 digest.update(chunk)
-            return digest.hexdigest(), status.st_mode & MODE_BITS
+            return digest.hexdigest(), status.st_mode & SEEN_BITS
 
     def is_folder(self, parts: Parts) -> bool:
         """Tell whether a folder stands at a path."""

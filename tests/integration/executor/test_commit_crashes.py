@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from placet.contracts.messages import ToolCall
+from placet.contracts.messages import CommitResult, ToolCall
+from placet.executor.plans import NOT_APPLIED
 from placet.executor.store import Attempt
 from placet.executor.worker import Worker
 from placet.runtime.work import Cause
-from placet.tools import DecidedChange, ToolContext
+from placet.tools import DecidedChange, ToolContext, ToolError
 from placet.tools.files.pack import Files, files_of
 from placet.tools.files.paths import parts_of
 from placet.tools.files.tree import Draft
@@ -42,12 +43,37 @@ class BreaksInTheMiddle(Files):
         raise Killed
 
 
+class Refuses(Files):
+    """Says at one of its steps that it did nothing, or breaks off."""
+
+    def __init__(self, step: str, error: Exception) -> None:
+        self.step, self.error = step, error
+
+    def scope(self, context: ToolContext) -> str:
+        """Break off here, or name the folder."""
+        if self.step == "scope":
+            raise self.error
+        return super().scope(context)
+
+    async def apply(self, changes: Sequence[DecidedChange], context: ToolContext) -> None:
+        """Break off here, or make the changes."""
+        if self.step == "apply":
+            raise self.error
+        await super().apply(changes, context)
+
+
 @pytest.fixture
 def files(place: Premises, monkeypatch: pytest.MonkeyPatch) -> Premises:
     """A place whose executors have the tools for files."""
     file_rulebook(place)
     monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
     return place
+
+
+def errors(result: CommitResult | None) -> set[str]:
+    """Return what is told of the entries of a commit."""
+    assert result is not None
+    return {each.error for each in result.entries}
 
 
 def break_off(house: House, point: str) -> asyncio.Event:
@@ -258,3 +284,35 @@ async def test_a_killed_process_leaves_all_or_nothing(files: Premises, step: str
     files.end_lease(commit)
     assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
     assert AFTER == scene.files()
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [("scope", f"{NOT_APPLIED}There is no folder."), ("apply", "There is no folder")]
+)
+async def test_a_commit_whose_pack_says_no_ends_at_once_with_its_reason(files: Premises, step: str, said: str) -> None:
+    """It did nothing, and would do nothing again: nobody waits for another attempt, or reads of lost workers."""
+    async with open_house(files) as house:
+        scene = Scene(house)
+        await stage_all(scene)
+        worker_of(house).committing.packs = {"files": Refuses(step, ToolError("There is no folder.", code="no_root"))}
+        kind, result, _ = await scene.committed(scene.commit())
+    assert ("failed", {said}) == (kind, errors(result))
+    assert BEFORE == without_drafts(scene)
+
+
+async def test_a_commit_whose_pack_breaks_off_again_and_again_ends(files: Premises) -> None:
+    """Before its folders are known, too: a bug of a pack keeps no commit open for ever."""
+    async with open_house(files, executor_attempts_max=1) as house:
+        scene = Scene(house)
+        await stage_all(scene)
+        worker_of(house).committing.packs = {"files": Refuses("scope", RuntimeError("a bug"))}
+        commit = scene.commit()
+        await house.deliver(files.permitted(commit, mode="commit", issuer="approval"))
+        await house.idle()
+        files.end_lease(commit)
+        assert 1 == await house.sweep("recover-commits")
+        kind, result, _ = told(await scene.finished())
+    assert ("failed", {f"{NOT_APPLIED}its worker was lost or broke off several times."}) == (
+        kind,
+        errors(result),
+    )

@@ -155,6 +155,17 @@ async def test_entries_of_a_commit_are_left_out(house: House, post: Post) -> Non
 
 
 @DIALECTS
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+async def test_nothing_to_leave_out_is_as_if_it_were_not_said(house: House, post: Post, verb: str) -> None:
+    """A form with no box checked sends an empty list: the answer counts for what it is."""
+    row = propose(house, stage(house, a_busy_turn(0)))
+    await house.append(CONVERSATION, turn("started"))
+    async with house.client(house.key("chat", "decide")) as client:
+        await told(client, *leaving(post, CONVERSATION, (row, verb == "approve")))
+    assert [(verb, "")] == [(claims.verb, claims.arguments) for claims in house.approvers.claims]
+
+
+@DIALECTS
 async def test_what_cannot_be_left_out_decides_nothing(house: House, post: Post) -> None:
     """An unknown entry, all of them, no id at all, and entries of what is denied."""
     calls = stage(house, a_busy_turn(0))

@@ -217,7 +217,13 @@ async def test_commits_are_for_everybody(house: House, browser: Browser, scheme:
     assert ({}, [390, 390]) == ({name: faults for name, faults in found.items() if faults}, wide)
 
 
-async def test_the_chat_tells_what_is_staged_and_what_became_of_it(house: House, page: Page) -> None:
+@pytest.mark.parametrize(
+    ("kind", "outcome", "says"),
+    [("failed", "failed", "failed"), ("denied", "left_out", "left out"), ("cancelled", "discarded", "discarded")],
+)
+async def test_the_chat_tells_what_is_staged_and_what_became_of_it(
+    house: House, page: Page, kind: str, outcome: str, says: str
+) -> None:
     """A staged call is not done; its end takes the place of that, and the commit lists every entry."""
     call = {"call_id": "c1", "turn_id": "t", "tool": "send_mail"}
     commit = {"call_id": "c2", "turn_id": "t", "tool": "commit_changes"}
@@ -235,15 +241,15 @@ async def test_the_chat_tells_what_is_staged_and_what_became_of_it(house: House,
         {"call_id": "c1", "tool": "send_mail", "outcome": "failed", "summary": "Send a mail", "error": "No server."},
         {"call_id": "c0", "tool": "write_file", "outcome": "committed", "summary": "Create a.md", "error": ""},
     ]
-    ended: dict[str, Any] = {"kind": "failed", "status": "error", "data": None, "error": "No server.", "ui_blocks": []}
+    ended: dict[str, Any] = {"kind": kind, "outcome": outcome, "status": "error", "data": None, "error": "No server."}
     done = {"kind": "failed", "status": "error", "data": {"state": "partly_committed", "entries": entries}} | nothing
     await house.append(
         CONVERSATION,
         ("tool_call", {**commit, "arguments": {"entries": ["c1", "c0"]}, "status": "proposed"}),
-        ("tool_call", {**call, **ended}),
+        ("tool_call", {**call, **ended, "ui_blocks": []}),
         ("tool_call", {**commit, **done}),
     )
-    await expect(mail.locator(".badge").first).to_have_text("failed")
+    await expect(mail.locator(".badge").first).to_have_text(says)
     await mail.locator("summary").click()
     await expect(mail.locator("pre")).to_have_text(
         ['{\n "to": "lin"\n}', '{\n "summary": "Send a mail"\n}', "No server."]

@@ -83,6 +83,20 @@ async def test_a_workspace_of_another_tenant_does_not_exist(house: House) -> Non
     assert [404] * 4 == [each.status_code for each in answers]
 
 
+async def test_what_is_over_is_not_proposed(house: House) -> None:
+    """The sweeper has not thrown it away yet: nobody is asked about it any more, and whoever wants it is told why."""
+    await a_talk(house)
+    stage(house, a_busy_turn(0))
+    house.query("UPDATE read.workspaces SET expires_at = now()")
+    async with house.client(house.key("chat")) as client:
+        answer = await client.post(f"/v1/conversations/{CONVERSATION}/workspace/propose")
+    assert (409, "urn:placet:problem:time-over", True) == (
+        answer.status_code,
+        answer.json()["type"],
+        house.posted.empty(),
+    )
+
+
 async def test_a_commit_of_a_foreign_workspace_shows_nothing_of_it(house: House) -> None:
     """Arguments that name another conversation's workspace lead to no entry of it."""
     calls = stage(house, a_busy_turn(0), conversation_id="another")
@@ -104,8 +118,10 @@ async def test_entries_are_left_out_over_http(house: House) -> None:
         strange = await client.post(path, json=body | {"leave_out": ["nothing"]})
         everything = await client.post(path, json=body | {"leave_out": calls})
         other_verb = await client.post(path, json=body | {"decision": "approve", "leave_out": calls[:1]})
+        nothing = await client.post(path, json=body | {"leave_out": []})
         stale = await client.post(path, json=body | {"leave_out": [calls[2]], "digest": "0" * 64})
         answer = await client.post(path, json=body | {"leave_out": [calls[2]]})
+    assert (400, "This edit changes nothing.") == (nothing.status_code, nothing.json()["title"])
     assert "" == house.approvers.claims.pop(0).arguments
     assert 409 == stale.status_code
     kinds = [each.json()["type"].rpartition(":")[2] for each in (strange, everything, other_verb)]

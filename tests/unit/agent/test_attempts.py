@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from placet.agent import attempts, rules
+from placet.agent.accomplish import CALLER
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
 from placet.agent.rules import FINAL_ANSWER, TAKEOVERS_MAX, Behaviour, Claim, Result, Settlement, never_ran
@@ -144,6 +145,23 @@ def test_the_first_wrong_step_throws_an_attempt_out(calls: Any, text: str, chang
     (told,) = attempt.ended
     assert ([flag], None, []) == (told.flags, told.answer, attempt.calls())
     assert 1 == len(attempt.claims)
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        ([(FINAL_ANSWER.name, '{"answer": 42}')], f"{FINAL_ANSWER.name}: /answer: "),
+        ([("non\u202esense", "{}")], "non[U+202E]sense: there is no tool "),
+        ([DONE, PAYMENT], f"{FINAL_ANSWER.name}: not accepted: call final_answer alone"),
+        ([DONE, DONE], f"{FINAL_ANSWER.name}: not accepted: call final_answer alone"),
+    ],
+)
+def test_an_attempt_says_what_was_wrong_with_its_call(calls: Any, why: str) -> None:
+    """People read on the job's page what its model would have read."""
+    attempt = Try()
+    attempt.says(*calls)
+    (told,) = attempt.ended
+    assert told.reason.startswith(f"It made a call that is not valid. {why}")
 
 
 def test_an_attempt_has_as_many_steps_as_its_agent() -> None:
@@ -423,6 +441,16 @@ def test_an_attempt_that_is_stopped_while_its_model_is_asked_says_what_is_not_co
     assert "Not run: its job stopped the turn." == withdrawn.reason
 
 
+@pytest.mark.parametrize("by", ["person:ada", CALLER])
+def test_a_question_about_a_job_that_is_cancelled_says_so(by: str) -> None:
+    """No turn was stopped there: somebody cancelled the job that asked."""
+    question = Question()
+    question.does("propose_job", asked(), {})
+    question.does("take_withdrawn", AttemptWithdrawn(tenant="acme", conversation_id="c1", by=by))
+    (withdrawn,) = [each for each in question.sent if isinstance(each, CallsWithdrawn)]
+    assert f"Not run: {by} cancelled the job." == withdrawn.reason
+
+
 def test_what_a_winner_staged_waits_on_in_its_job() -> None:
     """Its conversation ends, and nothing of it is thrown away."""
     attempt = Try()
@@ -444,3 +472,23 @@ def test_nobody_writes_in_an_attempt() -> None:
     with pytest.raises(Poison, match="is a job's"):
         attempt.does("take_message", a_posted_message(conversation_id="c1"), BEHAVIOUR, {})
     assert ([], before) == (attempt.now.items, len(attempt.claims))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "kind", "expected"),
+    [
+        (["failed", "unknown"], "unknown", ("unknown", 0, 0)),
+        (["committed", "unknown"], "unknown", ("partly_committed", 1, 0)),
+        (["failed", "refused"], "failed", ("partly_committed", 0, 0)),
+    ],
+)
+def test_what_nobody_knows_is_not_told_as_nothing(
+    outcomes: list[str], kind: Any, expected: tuple[str, int, int]
+) -> None:
+    """A staged call of unknown end may have taken effect: its job must not say that nothing did."""
+    question = Question()
+    question.does("propose_job", asked(), {})
+    entries = [{"call_id": f"call-{at}", "tool": "pay", "outcome": each} for at, each in enumerate(outcomes)]
+    result = Result(kind, data={"state": "partly_committed", "entries": entries})
+    question.does("take_result", Answer(question.calls[0].call_id, result), BEHAVIOUR)
+    assert [expected] == question.told

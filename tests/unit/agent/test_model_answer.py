@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from placet.agent.model_answer import Draft, ModelAnswer, ModelAnswerCut, StreamCut, UnusableAnswer, finished
+from placet.agent.model_answer import (
+    ANSWER_MAX,
+    Draft,
+    ModelAnswer,
+    ModelAnswerCut,
+    StreamCut,
+    UnusableAnswer,
+    finished,
+)
 
 
 def piece(index: int | None = 0, call_id: str | None = None, name: str | None = None, text: str = "") -> dict[str, Any]:
@@ -220,3 +228,20 @@ def test_free_text_call_is_read_like_any_other() -> None:
     draft.take_message({"tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "f", "input": "do it"}}]})
 
     assert [("a", "f", "do it")] == proposed(finished(draft, model="m"))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"content": "x" * 1_000},
+        {"reasoning_content": "x" * 1_000},
+        {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "pay", "arguments": "x" * 1_000}}]},
+    ],
+)
+def test_an_answer_without_end_is_ended(piece: dict[str, Any]) -> None:
+    """While it streams: it is never held whole, and is worth nothing."""
+    draft = Draft()
+    for _ in range(ANSWER_MAX // 1_000):
+        draft.take(piece)
+    with pytest.raises(ModelAnswerCut, match="the answer has more than 2,000,000 characters"):
+        draft.take(piece)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from placet.agent.model_answer import ANSWER_MAX, Draft, ModelAnswerCut
 from placet.agent.python_model import PythonAnswer, function_of
 from placet.contracts.errors import PlacetError
 from placet.testing import ScriptedModel, call
@@ -28,6 +29,32 @@ async def test_the_pieces_join_to_exactly_the_message() -> None:
     (made,) = whole["tool_calls"]
     assert (whole["content"], made["function"]["arguments"]) == (text, "".join(pieces))
     assert {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10} == answer.usage()
+
+
+@pytest.mark.parametrize("message", [{"content": "word " * 50_000}, call("pay", note="x" * 500_000)])
+async def test_a_long_answer_comes_in_few_pieces(message: Any) -> None:
+    """All of it, and nothing else waits until hundreds of thousands of them are taken."""
+    with a_module("long_model_of_a_test", model=ScriptedModel(message)) as name:
+        answer = await PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
+    draft, deltas, whole = Draft(), list(answer.deltas()), Draft()
+    for delta in deltas:
+        draft.take(delta)
+    whole.take_message(answer.message())
+    told = [(each.text, [call.fragments for call in each.calls]) for each in (draft, whole)]
+    joined = [(text, ["".join(fragments) for fragments in calls]) for text, calls in told]
+    assert (joined[1], True) == (joined[0], len(deltas) < 1_100)
+
+
+@pytest.mark.parametrize("message", [{"content": "word " * 4_000_000}, call("pay", note="x" * 20_000_000)])
+async def test_of_an_answer_that_is_too_long_only_a_part_is_read(message: Any) -> None:
+    """Enough to say that it is; the rest would keep the process busy for nothing."""
+    with a_module("endless_model_of_a_test", model=ScriptedModel(message)) as name:
+        answer = await PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
+    written = len(answer.content) + sum(len(each["function"]["arguments"]) for each in answer.calls)
+    draft = Draft()
+    with pytest.raises(ModelAnswerCut):
+        draft.take_message(answer.message())
+    assert ANSWER_MAX + 1 == written
 
 
 async def test_a_long_word_counts_as_several() -> None:

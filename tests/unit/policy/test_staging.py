@@ -26,6 +26,7 @@ from placet.policy.rules.staging import (
     StageTerms,
     category_of,
     pool_of,
+    problem,
     staged_before,
     while_it_waits,
 )
@@ -316,6 +317,14 @@ def test_people_are_asked_as_long_as_the_work_is_there(
     entries = [replace(an_entry(f"c{place}"), seconds_left=each) for place, each in enumerate(left)]
     found = while_it_waits(ApprovalRule(approvers=["operators"], reminders_after_seconds=[60, 600]), entries)
     assert expected == (found.expires_after_seconds, found.reminders_after_seconds)
+
+
+@pytest.mark.parametrize(("left", "is_over"), [((0, -5), True), ((-5, 1), False), ((-5, None), False)])
+def test_nobody_is_asked_about_what_is_over(left: tuple[int | None, ...], is_over: bool) -> None:  # noqa: FBT001
+    """All of it is about to be thrown away: whoever said yes would be told that nobody did."""
+    entries = [replace(an_entry(f"c{place}"), seconds_left=each) for place, each in enumerate(left)]
+    why = problem({"entries": [each.call_id for each in entries]}, entries)
+    assert ("the time in which people could decide about it is over" if is_over else "") == why
 
 
 def test_a_check_notes_what_cannot_be_staged() -> None:

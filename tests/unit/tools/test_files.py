@@ -7,7 +7,6 @@ import socket
 import string
 import threading
 import tracemalloc
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,30 +21,7 @@ from placet.tools.files.pack import FILES
 from placet.tools.files.paths import folder_parts_of, parts_of
 from placet.tools.files.settings import FilesSettings
 from placet.tools.files.tree import Draft, Tree
-
-CODER = Path(__file__).parents[3] / "examples" / "coder" / "rulebook.yaml"
-SECRET = "what nobody may read"
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A root with a secret beside it."""
-    (tmp_path / "secret.txt").write_text(SECRET)
-    (tmp_path / "root").mkdir()
-    monkeypatch.setenv("FILES_ROOT", str(tmp_path / "root"))
-    return tmp_path / "root"
-
-
-@pytest.fixture
-async def tools(root: Path) -> AsyncIterator[TestedTools]:
-    """The example's tools."""
-    async with open_tools(CODER) as opened:
-        yield opened
-
-
-def names_in(folder: Path) -> list[str]:
-    """Return what is in a folder."""
-    return sorted(path.name for path in folder.iterdir())
+from tests.support.file_roots import CODER, SECRET, names_in
 
 
 async def code_of(tools: TestedTools, tool: str, /, **arguments: Any) -> str:

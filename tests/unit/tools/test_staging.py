@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.tools.diffs import unified_lines
+from placet.domain.cut_diff import not_shown
+from placet.tools.diffs import grouped_opcodes, unified_lines
 from placet.tools.staging import DIFF_BYTES_MAX, DIFF_CHARACTERS_MAX, DIFF_LINES_MAX, Change, Content, describe
 
 
@@ -79,7 +80,7 @@ texts = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30)
 @given(texts, texts, st.sampled_from([0, 20, 10_000]))
 def test_a_diff_can_be_applied_however_little_was_compared(before: list[str], after: list[str], steps: int) -> None:
     """It may show more than need be as replaced, never anything that is not so."""
-    diff = list(unified_lines(before, after, ("a", "b"), steps))
+    diff = list(unified_lines(before, after, ("a", "b"), grouped_opcodes(before, after, steps_max=steps)))
     assert after == applied(before, diff)
     assert (before == after) == (not diff)
 
@@ -87,7 +88,7 @@ def test_a_diff_can_be_applied_however_little_was_compared(before: list[str], af
 def test_lines_that_come_again_and_again_are_compared_only_so_far() -> None:
     """Two hundred numbers thousands of times, turned around: one block, where all pairs would take minutes."""
     before = [str(number % 200) for number in range(40_000)]
-    lines = list(unified_lines(before, before[::-1], ("a", "b")))
+    lines = list(unified_lines(before, before[::-1], ("a", "b"), grouped_opcodes(before, before[::-1])))
     assert (["@@ -1,40000 +1,40000 @@"], 80_003) == ([line for line in lines if line.startswith("@@")], len(lines))
 
 
@@ -95,7 +96,7 @@ def test_a_change_in_the_middle_of_many_equal_lines_is_told_alone() -> None:
     """What stands before and behind costs no comparing, so a large file is no reason to show it whole."""
     before = [str(number % 200) for number in range(100_000)]
     after = [*before[:50_000], "new", *before[50_001:]]
-    lines = list(unified_lines(before, after, ("a", "b"), 10))
+    lines = list(unified_lines(before, after, ("a", "b"), grouped_opcodes(before, after, steps_max=10)))
     assert ["@@ -49998,7 +49998,7 @@", " 197", " 198", " 199", "-0", "+new", " 1", " 2", " 3"] == lines[2:]
 
 
@@ -107,3 +108,11 @@ def test_a_diff_has_its_bounds() -> None:
     assert (True, DIFF_LINES_MAX) == (many.cut, len(many.diff.splitlines()))
     assert (True, DIFF_CHARACTERS_MAX) == (long.cut, len(long.diff))
     assert (True, "") == (large.binary, large.diff)
+
+
+def test_lines_are_counted_also_where_the_diff_is_cut() -> None:
+    """Behind thousands of removed lines no added one hides: the counts are of the whole change."""
+    before, after = (b"line\n" * 5000, b"".join(b"neu %d\n" % each for each in range(3000)))
+    found = describe(Change("k", Content(before), Content(after)))
+    assert ("Change k (+3000 -5000)", True, 3000, 5000) == (found.summary, found.cut, found.added, found.removed)
+    assert "+3000 -3003" == not_shown({"cut": True, "diff": found.diff, "added": 3000, "removed": 5000})

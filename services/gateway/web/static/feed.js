@@ -37,6 +37,7 @@ const ENDS = {
   committed: t("committed"),
   conflicted: t("conflicted"),
   left_out: t("left out"),
+  discarded: t("discarded"),
   error: t("error"),
 };
 
@@ -201,7 +202,8 @@ export class Feed {
       ),
     );
     const stands = data.kind === "staged" ? "staged" : data.status;
-    this.#badge(element, data.status === "error" ? (data.kind ?? "error") : stands);
+    // What was staged says by its outcome what became of it.
+    this.#badge(element, data.status === "error" ? (data.outcome ?? data.kind ?? "error") : stands);
     if (RANK[data.status] === RANK.success) element.querySelector(".progress")?.remove();
     this.#inside(element.querySelector(".inside"), data);
     if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
