@@ -293,7 +293,7 @@ def show_call(approval: dict[str, Any]) -> None:
         out.print(f"  {visible(name)}: {first}")
         for line in others:
             out.print(f"  {' ' * len(name)}| {line}")
-        if places is not None:
+        if places or (places is not None and is_target(said)):
             # On a line of its own: no value can end with words that look like it.
             out.print(f"  {' ' * len(name)}^ origin: {', '.join(places) or NONE}")
         for word, scripts in mixed_scripts(said):

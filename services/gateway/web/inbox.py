@@ -73,6 +73,9 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         orders=orders(found.survey, asked.order),
         looked_through=COUNT_MAX if asked.order not in KEYSET and not found.survey.complete else 0,
         choices_max=ALL,
+        choosable=sum(
+            len(each) for section in found.sections for group in section.groups if len(each := group.together) > 1
+        ),
         views=views,
         view=next((view.name for view in views if view.address == asked.link()), ""),
         done=next(iter(told), None),

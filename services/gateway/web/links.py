@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from typing import Annotated, Any
 
@@ -42,7 +43,7 @@ from placet.gateway.workspaces.plans import plans_of
 from placet.surfaces.card import names_in, needed
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
 from placet.surfaces.plan import Plan
-from placet.surfaces.texts import language_of, text
+from placet.surfaces.texts import language_of, moment, text
 
 log = structlog.get_logger(__name__)
 
@@ -306,8 +307,9 @@ def _language(deps: Deps, link: Link | None) -> str:
 
 
 def _speaking(deps: Deps, link: Link | None = None) -> dict[str, Any]:
-    """Return what a page needs to speak that language."""
-    return {"language": _language(deps, link)}
+    """Return what a page needs to speak that language, and to tell times as the mail did that led to it."""
+    language, reader = _language(deps, link), deps.directory().person(link.person) if link else None
+    return {"language": language, "at": partial(moment, language, timezone=reader.zone if reader else "UTC")}
 
 
 def _lack(vote: Vote, opened: _Opened, language: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
+from math import ceil
 from types import MappingProxyType
 from typing import Any
 
@@ -119,6 +120,12 @@ def lasting(seconds: float, language: str = _ENGLISH) -> str:
     """Return how long something lasts, in its largest whole unit."""
     size, one, many = next((each for each in UNITS if seconds >= each[0]), UNITS[-1])
     return plural(language, one, many, int(seconds // size))
+
+
+def within(seconds: float, language: str = _ENGLISH) -> str:
+    """Return a time that something took at most, rounded up to its largest whole unit."""
+    size = next((each[0] for each in UNITS if seconds >= each[0]), 1)
+    return lasting(ceil(seconds / size) * size, language)
 
 
 def risk(category: str | None, language: str = _ENGLISH) -> str:

@@ -45,7 +45,16 @@ function span(size, count) {
   return size === 60 ? t("{count} min", { count }) : t("{count} s", { count });
 }
 
+// The server cannot know where the reader is: it says UTC.
+function localise(element) {
+  const exact = new Date(element.dateTime).toLocaleString(language, { dateStyle: "medium", timeStyle: "long" });
+  element.title = exact;
+  if ("exact" in element.dataset) element.dataset.exact = exact;
+  element.dataset.local = "";
+}
+
 function show(root) {
+  for (const element of root.querySelectorAll("time[title]:not([data-local])")) localise(element);
   for (const element of root.querySelectorAll("time[data-until], time[data-due], time[data-ago]")) {
     const seconds = (Date.parse(element.dateTime) - Date.now()) / 1000;
     const ahead = "until" in element.dataset || "due" in element.dataset;
