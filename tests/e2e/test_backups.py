@@ -179,7 +179,6 @@ def test_a_restore_says_that_the_erased_are_there_again(databases: Databases, tm
     """What was erased after the backup is in it, and only people know whom that is about."""
     with databases.fresh(migrate) as database_url:
         assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
-        assert 0 == placet(database_url, "person", "erase", "ada", "--yes").returncode
         told = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
     assert 0 == told.returncode, told.stderr
     assert "whoever was erased since is there again: erase them anew (placet person erase ID)" in told.stdout
