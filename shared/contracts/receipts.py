@@ -216,7 +216,7 @@ class _Check:
         if approval is None:
             if votes or rows:
                 self.problem("votes", "people were asked, and no approval is here")
-            return f"none of its own{self.commit()}" if self.commit() else "none: nobody was asked"
+            return f"none of its own{self.elsewhere()}" if self.elsewhere() else "none: nobody was asked"
         self.digests("votes", approval, approval["schema_digest"], rows)
         ends = [row for row in rows if row.sealed["from_state"] == "pending" != row.sealed["to_state"]]
         self.expect("votes", "how often it ended", int(approval["state"] != "pending"), len(ends))
@@ -304,7 +304,7 @@ class _Check:
         """What the permit says; nothing where there is none, or none of the house's."""
         return self.claims("permit", "placet-permit", token) if (token := self.told["permit"]) is not None else {}
 
-    def commit(self) -> str:
+    def elsewhere(self) -> str:
         """Return where more is told of a staged call, as its permit says, which is verified elsewhere; else nothing."""
         commit = self.permitted.get("commit")
         return f"; the receipt of its commit, {commit}, has the rest" if commit else ""
@@ -342,7 +342,7 @@ class _Check:
         for row in rows:
             self.opened("result", row, "kind", said["kind"])
             self.opened("result", row, "result_digest", data_digest(said["data"]))
-        return f"sealed: {said['kind']}{self.commit() if said['kind'] == 'staged' else ''}"
+        return f"sealed: {said['kind']}{self.elsewhere() if said['kind'] == 'staged' else ''}"
 
     def opened(self, part: str, row: _Row, name: str, expected: object) -> None:
         """Compare with a detail of a sealed row; an erased row says nothing."""
