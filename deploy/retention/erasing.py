@@ -43,6 +43,7 @@ _POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
 class Erased:
     """What was done."""
 
+    #: Empty where nothing has their name.
     pseudonym: str
     conversations: int
     #: Theirs, in which something still goes on or waits: end them, and erase once more.
@@ -62,6 +63,8 @@ async def erase(database: Database, name: str) -> Erased:
     async with database.single() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
     theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
+    if not theirs and not await _is_known(database, identity, name):
+        return Erased("", 0, [], 0)
     if left := await _going_on(database, theirs):
         return Erased(pseudonym, 0, left, 0)
     async with database.transaction() as connection:
@@ -94,6 +97,21 @@ async def erase(database: Database, name: str) -> Erased:
     return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())))
 
 
+async def _is_known(database: Database, identity: str, name: str) -> bool:
+    """Tell whether anything names somebody."""
+    async with database.single() as connection:
+        if await connection.run(QUERIES.bare_names, name=name):
+            return True
+        for table in metadata.sorted_tables:
+            texts = [f'CAST("{each.name}" AS text) ~ :pattern' for each in table.columns if _is_text(each)]
+            if table.name in {"inbox", "erasures", "workspace_blobs"} or not texts:
+                continue
+            statement = f'SELECT FROM "{table.schema}"."{table.name}" WHERE {" OR ".join(texts)} LIMIT 1'
+            if await connection.run(query("named", statement), pattern=_pattern(identity)):
+                return True
+    return False
+
+
 async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> list[str]:
     """Return the conversations of these in which something goes on or waits."""
     ids = [place for _, place in theirs]
@@ -104,7 +122,10 @@ async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> li
 
 
 async def erase_asked(database: Database) -> int:
-    """Erase everybody whom administrators asked for over HTTP; return how many. One with something open comes again."""
+    """Erase everybody whom administrators asked for over HTTP; return how many there were of them.
+
+    One with something open comes again; one whose name nothing has is done, and not counted.
+    """
     done = 0
     async with database.single() as connection:
         asked = await connection.run(QUERIES.asked_erasures)
@@ -114,7 +135,7 @@ async def erase_asked(database: Database) -> int:
             async with database.single() as connection:
                 ended = {"erasure_id": row["erasure_id"], "pseudonym": erased.pseudonym}
                 await connection.run(QUERIES.end_erasure, **ended)
-            done += 1
+            done += bool(erased.pseudonym)
     return done
 
 

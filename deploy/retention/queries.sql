@@ -166,6 +166,13 @@ UPDATE gateway.stops SET
     resume_signature = CASE WHEN resumed_by = :identity THEN '' ELSE resume_signature END
 WHERE :identity IN (stopped_by, resumed_by)
 
+-- name: bare_names
+-- Where they are named as the directory has them.
+SELECT FROM gateway.api_keys WHERE person = :name
+UNION ALL SELECT FROM notifier.mails WHERE person = :name
+UNION ALL SELECT FROM notifier.deliveries WHERE person = :name
+LIMIT 1
+
 -- name: revoke_keys
 UPDATE gateway.api_keys
 SET revoked_at = coalesce(revoked_at, now()), revoked_by = coalesce(revoked_by, 'erasure'), person = :pseudonym

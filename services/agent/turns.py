@@ -15,7 +15,7 @@ from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Sett
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
-from placet.contracts.canonical import parse_arguments
+from placet.contracts.canonical import parse_arguments, shown_digest
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
@@ -156,13 +156,13 @@ class Turns(ConversationState):
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
-        detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"digest": call.digest} if call.digest else {})
-        if result is not None:
-            detail |= result_detail(result.kind, result_json)
-        self._record_call(stored, "proposed", None, detail)
+        shown = shown_digest(call.shown_arguments, call.arguments) if call.digest else ""
+        told = {"turn_id": claim.turn_id, "tool": call.tool, "digest": call.digest, "shown": shown}
+        detail = {name: value for name, value in told.items() if value}
+        ended = {} if result is None else result_detail(result.kind, result_json)
+        self._record_call(stored, "proposed", None, detail | ended)
         if result is not None:
             self._append("tool_call", items.answered(stored.names, result))
-        if result is not None:
             return
         proposed = ToolCall(
             call_id=call.call_id,

@@ -13,7 +13,7 @@ from typing import Any
 from placet.approval import notices
 from placet.approval.rules import UNKNOWN, Approval, Today, Vote
 from placet.approval.states import MACHINE, Event, State
-from placet.contracts.canonical import parse_arguments
+from placet.contracts.canonical import parse_arguments, shown_digest
 from placet.contracts.messages import COMMIT_TOOL, CallApproved, Message, StagedCallPermitted, ToolCallPermitted
 from placet.contracts.permit import NOBODYS, Consent, issue_permit, issue_staged_permit
 from placet.contracts.signed import signed
@@ -86,6 +86,8 @@ def record(
         "outcome": outcome,
         "revision": approval.revision,
         "digest": approval.call.digest,
+        # What people saw of redacted arguments, so that a receipt can show it.
+        "shown": shown_digest(approval.call.shown_arguments, approval.call.arguments),
         "result_kind": approval.result_kind,
         "answer_kind": approval.answer_kind,
         "reason": approval.decision_reason,

@@ -228,7 +228,8 @@ def asked_by(edit: Edit, tenant: str) -> DecideApproval:
 
 def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str, Any]:
     """Return what the history says of an accepted decision beside what it says of any change."""
-    more: dict[str, Any] = {"to": claims.to, "proof": claims.proof, "key_made_by": claims.key_made_by}
+    # Whoever the signed decision names is named here: an erasure that takes the signature takes this row's words too.
+    more: dict[str, Any] = {name: getattr(claims, name) for name in ("to", "proof", "key_made_by", "opened_by")}
     if after.closed_at is None:
         more["reason"] = claims.reason
     if after.arguments_revision != before.arguments_revision:

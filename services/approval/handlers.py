@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,9 @@ async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: W
     openings: dict[str, Approval] = {}
     known: list[tuple[Cause, Approval]] = []
     refused: list[tuple[Cause, Approval]] = []
+    if not deps.quota.has_room(Counter(each.message.call.tenant for each in arrivals)):
+        # Some may have ended since it was counted.
+        await deps.quota.count(deps.units.database)
     for arrival in arrivals:
         requested, cause = arrival.message, arrival.cause
         verify_signed(deps.verifier, requested)

@@ -1,12 +1,13 @@
 """How many calls of one tenant may wait for people: who floods the inboxes of its people is refused, and nobody else.
 
-Counted now and then and not with each call. What this process opens in between is added; what other replicas open is
-not, so a quota may be passed by what these open between two counts.
+Counted now and then, and before a call is refused, but not with each call. What this process opens in between is added;
+what other replicas open is not, so a quota may be passed by what these open between two counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from prometheus_client import Counter as Total
 
@@ -28,6 +29,10 @@ class Quota:
         async with database.single() as connection:
             self._waiting = Counter(await store.count_by_tenant(connection, self.most))
         return 0
+
+    def has_room(self, wanted: Mapping[str, int]) -> bool:
+        """Tell whether so many of each tenant may wait, as far as it was counted."""
+        return all(self._waiting[tenant] + number <= self.most for tenant, number in wanted.items())
 
     def take(self, tenant: str) -> bool:
         """Add one that is to wait; tell whether it may."""

@@ -11,6 +11,7 @@ from placet.approval import closing, notices, store
 from placet.approval.rules import timers
 from placet.approval.states import Event
 from placet.contracts.signing import Signer
+from placet.runtime import points
 from placet.runtime.work import UnitOfWork
 
 
@@ -23,6 +24,8 @@ async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
             cast = votes.get(approval.approval_id, ())
             closing.end_call(work, approval, signer)
             closing.close(work, approval, Event.TIME_OUT, actor="clock", signer=signer, votes=cast)
+        if expired:
+            points.reached("approval.expiring")
     return len(expired)
 
 

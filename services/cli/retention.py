@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from placet.cli.audit import DatabaseUrl
+from placet.cli.client import url_beside
 from placet.cli.output import Json, fail, out, show_json
 
 person = typer.Typer(no_args_is_help=True, help="Erase a person's data.")
 
+Data = Annotated[Path | None, typer.Option(help="Folder of a running `placet up`: its database.")]
 Days = Annotated[int | None, typer.Option(min=0, help="Days; left out: kept for ever.")]
 
 
-def purge(
+def purge(  # noqa: PLR0913 - each is an option
     conversations: Days = None,
     jobs: Days = None,
     dead_letters: Days = None,
     history: Days = None,
     database: DatabaseUrl = "",
+    data: Data = None,
     *,
     stay: Annotated[bool, typer.Option("--stay", help="Do it again and again, as PLACET_RETENTION_… say.")] = False,
     json: Json = False,
@@ -38,6 +42,7 @@ def purge(
     if stay and given:
         fail("with --stay PLACET_RETENTION_… say how long what is kept", code=2)
 
+    database = database if data is None else url_beside(data)
     if stay:
         _stay(database)
         return
@@ -73,18 +78,25 @@ def _stay(database: str) -> None:
 def erase_person(
     who: Annotated[str, typer.Argument(metavar="ID", help="As the directory has them; a visitor: visitor:NAME.")],
     database: DatabaseUrl = "",
+    data: Data = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a person's conversations, and put a pseudonym in their place everywhere else. It cannot be undone."""
+    """Delete a person's conversations, and put a pseudonym in their place everywhere else. It cannot be undone.
+
+    1 where nothing has that name, or something of theirs still goes on.
+    """
     from dataclasses import asdict
 
     from placet.deploy.retention.erasing import erase
 
     if not yes and not typer.confirm(f"Erase {who} for good?", default=False):
         fail("nothing was erased")
+    database = database if data is None else url_beside(data)
     done = _run(database, lambda found: erase(found, who))
+    if not done.pseudonym:
+        fail(f"nothing here has the name {who}: nothing was erased")
     if json:
         show_json(asdict(done))
     else:
@@ -101,7 +113,9 @@ def _run(url: str, work: Any) -> Any:
     from placet.runtime.driver import DatabaseError
 
     if not url:
-        fail("--database or PLACET_DATABASE_URL says where the database is", code=2)
+        fail(
+            "--database or PLACET_DATABASE_URL says where the database is, or --data the folder of `placet up`", code=2
+        )
 
     async def run() -> Any:
         database = Database(url, service="gateway", pool_size=2)

@@ -310,11 +310,12 @@ async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
 
     The verdict stored here also sees to it that a second copy of the proposal is not judged any more.
     """
-    verdict = rules.abandoned(message.by, deps.rulebook)
+    verdict, verdict_id = rules.abandoned(message.by, deps.rulebook), new_id()
     async with limit_store.Counters(work).hardly_waiting():
-        added = await store.add_verdicts(work, [store.Entry(new_id(), message, verdict)])
+        added = await store.add_verdicts(work, [store.Entry(verdict_id, message, verdict)])
     if added:
         work.emit(abandoned(message, verdict))
+        records.record_verdict(work, message, verdict, verdict_id)
 
 
 def _facts_of(proposed: ToolCallProposed) -> CallFacts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from placet.contracts.messages import GrantAsked
+from placet.contracts.messages import AbandonCall, GrantAsked
 from placet.policy.rules import CallFacts, Effect, Verdict
 from placet.policy.rules.grants import Grant
 from placet.policy.rules.watched import Watched
@@ -36,7 +36,7 @@ def grant_refused(asked: GrantAsked, reason: str) -> Change:
     return _of_asked(asked, GrantEvent.REFUSE, detail)
 
 
-def judged(call: CallFacts, verdict: Verdict, verdict_id: str) -> Change:
+def judged(call: CallFacts | AbandonCall, verdict: Verdict, verdict_id: str) -> Change:
     """Return what is told of a verdict, which has a row of its own."""
     about = {"conversation_id": call.conversation_id, "tool": call.tool, "rule": verdict.rule}
     detail = {"rule": verdict.rule, "rulebook_digest": verdict.rulebook_digest}
@@ -45,9 +45,12 @@ def judged(call: CallFacts, verdict: Verdict, verdict_id: str) -> Change:
     )
 
 
-def record_verdict(work: Work, call: CallFacts, verdict: Verdict, verdict_id: str) -> None:
-    """Tell of a verdict. A denial has a history row too: other verdicts are sealed with the permit or the approval."""
-    hand_over = work.record if verdict.effect is Effect.DENY else work.tell
+def record_verdict(work: Work, call: CallFacts | AbandonCall, verdict: Verdict, verdict_id: str) -> None:
+    """Tell of a verdict. One that nothing else seals has a history row too.
+
+    Others are sealed with the approval, or named by the permit: that of a staged call gives way to its commit's.
+    """
+    hand_over = work.record if verdict.effect in {Effect.DENY, Effect.STAGE} else work.tell
     hand_over(judged(call, verdict, verdict_id), key=call.call_id)
 
 

@@ -92,6 +92,11 @@ def _whole(value: Any) -> Any:
     return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
+def shown_digest(shown: str, arguments: str) -> str:
+    """Return the digest of what people see of arguments; empty where that is all of them."""
+    return "" if shown == arguments else hashlib.sha256(shown.encode()).hexdigest()
+
+
 def call_digest(*, tenant: str, conversation_id: str, tool: str, schema_digest: str, arguments: str) -> str:
     """Return the digest that approvals and permits bind: exactly the executable fields, 64 hexadecimal digits.
 

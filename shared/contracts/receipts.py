@@ -18,6 +18,7 @@ import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ SIGNERS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("placet-receipt", "placet-checkpoint", "placet-decision"), frozenset({"gateway"})),
     "placet-permit": frozenset({"policy", "approval"}),
 }
+#: What people end an approval by.
+DECIDED = frozenset({"approve", "deny", "respond"})
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
@@ -82,15 +85,16 @@ def verify(receipt: Json, keys: Keys) -> list[Finding]:
     """Return what was found of each part; the receipt is good where all of them hold."""
     check = _Check(receipt, keys)
     for part in PARTS:
-        before = len(check.problems)
         try:
             said = getattr(check, part)()
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             said = ""
             check.problem(part, f"it is not as receipts are: {type(error).__name__} {error}".rstrip())
-        if len(check.problems) == before and said:
+        if said:
             check.good.append(Finding(part, holds=True, said=said))
-    return sorted([*check.good, *check.problems], key=lambda each: PARTS.index(each.part))
+    wrong = {each.part for each in check.problems}
+    good = [each for each in check.good if each.part not in wrong]
+    return sorted([*good, *check.problems], key=lambda each: PARTS.index(each.part))
 
 
 class _Check:
@@ -159,53 +163,67 @@ class _Check:
         for row in rows:
             self.opened("proposal", row, "tool", said["tool"])
             self.opened("proposal", row, "digest", said["digest"])
-        return self.digests("proposal", said, said) or "sealed; of its redacted arguments only the digest"
+        return self.digests("proposal", said, said["schema_digest"], rows)
 
-    def digests(self, part: str, said: Json, call: Json) -> str:
-        """Compute a call's digest anew where its arguments are whole."""
+    def digests(self, part: str, said: Json, schema_digest: str | None, rows: Iterable[_Row]) -> str:
+        """Compute a call's digest anew where its arguments are whole, and else that of what people saw of them."""
         if said["digest"] is None:
             return "no valid call: it has no digest"
-        if said["redacted"] or call["schema_digest"] is None:
-            return ""
+        told = [row.details for row in rows if row.said]
+        if shown := [each["shown"] for each in told if each.get("shown") and each["digest"] == said["digest"]]:
+            self.expect(part, "the digest of what is shown of it", shown[-1], _sha256(said["arguments"]))
+            return "sealed, as it is shown; of its redacted arguments the digest"
+        if schema_digest is None or (said["redacted"] and not told):
+            return "sealed; of its arguments only the digest"
+        call = {**self.told["proposal"], "schema_digest": schema_digest}
         self.expect(part, "its digest", said["digest"], call_digest(call, said["arguments"]))
         return "its digest is computed from its arguments, and sealed"
 
     def verdict(self) -> str:
-        said, approval = self.told["verdict"], self.told["approval"]
+        said, approval, claims = self.told["verdict"], self.told["approval"], self.permitted
+        rows = self.moves("approval", "opened")
+        given = [row for row in self.moves("policy", "given") if row.sealed["machine"] == "verdict"]
         if said is None:
-            self.expect("verdict", "an approval without a verdict", None, approval)
+            if rows or given or any(self.told[part] is not None for part in ("approval", "permit", "execution")):
+                self.problem("verdict", "there is none, and something followed from it")
             return "none: the call was never judged"
-        proofs, rows = [], self.moves("approval", "opened")
+        effects, proofs = [str(row.sealed["to_state"]) for row in given], ["sealed with it"] if given else []
         if approval is not None:
             self.expect("verdict", "how often it was opened for people", 1, len(rows))
+            effects.append("require_approval")
             proofs.append("sealed as it was held")
-        given = [row for row in self.moves("policy", "given") if row.sealed["machine"] == "verdict"]
         for row in [*rows, *given]:
             for name in ("rule", "rulebook_digest"):
                 self.opened("verdict", row, name, said[name])
         for row in given:
             self.expect("verdict", "its id", said["id"], row.sealed["subject_id"])
-            proofs.append("sealed as it denied")
-        if said["effect"] == "deny" and not given:
-            self.problem("verdict", "nothing sealed says that it denied")
-        if self.told["permit"] is not None:
-            proofs.append("named by the permit")
+        if claims:
+            by_people = claims["iss"] == "approval"
+            staged = "stage" in claims.get("mode", "run")
+            effects.append("stage" if staged else "require_approval" if by_people else "allow")
+            # What was staged runs under a permit for the commit, which names no rule.
+            proofs += ["named by the permit"] if "rule" in claims else []
+        for effect in effects:
+            self.expect("verdict", "its effect", effect, said["effect"])
+        if said["effect"] in {"deny", "stage"} and not given:
+            self.problem("verdict", f"nothing sealed says that its effect was {said['effect']}")
         return ", ".join(proofs) or "stated by the gateway alone"
 
     def votes(self) -> str:
-        approval, votes = self.told["approval"], self.told["votes"]
+        approval, votes, rows = self.told["approval"], self.told["votes"], self.moves("approval")
         for each in (vote for vote in votes if vote["signed"] is not None):
             self.vote(each, approval or {})
         if approval is None:
-            return f"none of its own{self.commit()}" if self.commit() else "none: nobody was asked"
-        self.digests("votes", approval, {**self.told["proposal"], "schema_digest": approval["schema_digest"]})
-        moves = self.moves("approval")
-        ends = [row for row in moves if row.sealed["from_state"] == "pending" != row.sealed["to_state"]]
+            if votes or rows:
+                self.problem("votes", "people were asked, and no approval is here")
+            return f"none of its own{self.elsewhere()}" if self.elsewhere() else "none: nobody was asked"
+        self.digests("votes", approval, approval["schema_digest"], rows)
+        ends = [row for row in rows if row.sealed["from_state"] == "pending" != row.sealed["to_state"]]
         self.expect("votes", "how often it ended", int(approval["state"] != "pending"), len(ends))
         for row in ends:
             self.expect("votes", "how it ended", approval["state"], row.sealed["to_state"])
             self.opened("votes", row, "digest", approval["digest"])
-            if approval["decided_by"] and row.said:
+            if row.said and (approval["decided_by"] or row.sealed["event"] in DECIDED):
                 self.expect("votes", "who decided", approval["decided_by"], row.said["actor"])
         accepted = [each for each in votes if each["outcome"] == "accepted"]
         if approval["decided_by"] and approval["decided_by"] not in {each["person"] for each in accepted}:
@@ -213,9 +231,37 @@ class _Check:
         for each in accepted:
             if each["seen"]["digest"] != approval["digest"] and not approval["edited"]:
                 self.problem("votes", f"{each['person']} saw another call")
-        withheld = sum(each["signed"] is None for each in votes)
-        told = f"{len(votes) - withheld} decisions, signed with what was seen and how their makers were known"
-        return f"ended {approval['state']}; {told}" + (f"; {withheld} more, withheld or erased" if withheld else "")
+        return f"ended {approval['state']}; {self.sealed_votes(votes, rows)}"
+
+    def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> str:
+        """Find the sealed row of each decision, and of each that is not signed what took its signature away."""
+        left, signed, withheld = [*rows], 0, 0
+        redacted = any(row.details.get("shown") for row in [*rows, *self.moves("agent")])
+        for vote in votes:
+            part, has = f"of vote {vote['decision_id']}", vote["signed"] is not None
+            accepted, is_edit = vote["outcome"] == "accepted", vote["verb"] == "edit"
+            # An edit counts as its maker's approval, and may have been the last one.
+            events = {vote["verb"], "approve"} if accepted and is_edit else {vote["verb"]}
+            by = [row for row in left if row.sealed["event"] in events]
+            by = [row for row in by if not row.said or row.said["actor"] == vote["person"]]
+            row = min(by, key=lambda each: (bool(each.said) != has, "proof" not in each.details), default=None)
+            signed, withheld = signed + has, withheld + (not has)
+            if row is not None:
+                left.remove(row)
+            elif accepted or not has:
+                self.problem("votes", f"nothing sealed tells {part}")
+            if row is None or not row.said:
+                continue
+            if accepted:
+                self.opened("votes", row, "proof", vote["known_by"])
+            # An edit is signed with the arguments as they were typed; those of a refused one nobody may see.
+            if not has and not (is_edit and (redacted or not accepted)):
+                self.problem("votes", f"the signature {part} is not here, and nothing was erased or redacted")
+        for row in left:
+            if row.details.get("outcome") == "counted" and row.sealed["event"] != "edit":
+                self.problem("votes", f"a decision of {row.said['actor']} is not here, which row {row.name} tells")
+        more = f"; {withheld} more, withheld or erased" if withheld else ""
+        return f"{signed} decisions, signed with what was seen and how their makers were known{more}"
 
     def vote(self, vote: Json, approval: Json) -> None:
         """Compare a decision with what the gateway signed of it."""
@@ -229,15 +275,18 @@ class _Check:
         self.expect("votes", f"the call {part}", expected, (claims.get("tenant"), claims.get("approval_id")))
 
     def permit(self) -> str:
-        token, execution, approval = self.told["permit"], self.told["execution"], self.told["approval"]
-        if token is None:
-            if execution is not None and execution["started_at"] is not None and not self.erased:
+        execution, approval, claims = self.told["execution"], self.told["approval"], self.permitted
+        if self.told["permit"] is None:
+            began = [row for row in self.moves("executor") if row.sealed["machine"] == "execution"]
+            # A restore cannot know whether the call began, nor has it the permit.
+            restored = any(row.said and row.said["actor"] == "restore" for row in began[:1])
+            if execution is not None and execution["started_at"] is not None and not (self.erased or restored):
                 self.problem("permit", "it ran, and no permit is here")
-            return "erased with a person" if self.erased else "none"
-        claims, said = self.claims("permit", "placet-permit", token), self.told["proposal"]
-        taken = execution or {"permit_id": None, "pool": None}
+            return "erased with a person" if self.erased else "none: a restore took it away" if restored else "none"
+        said, taken = self.told["proposal"], execution or {"permit_id": None, "pool": None}
         expected = {"sub": said["call_id"], "jti": taken["permit_id"], "aud": taken["pool"]}
         expected |= {"digest": (approval or said)["digest"], "tenant": said["tenant"], "message_id": said["message_id"]}
+        expected |= {"requester": approval["requester"]} if approval else {}
         for name, value in expected.items():
             self.expect("permit", f"its {name}", value, claims.get(name))
         if claims.get("mode") != "staged_call" and (verdict := self.told["verdict"]) is not None:
@@ -250,10 +299,15 @@ class _Check:
             self.problem("permit", f"no vote of {', '.join(sorted(missing))}, whose yes it names, is here")
         return f"signed by {claims.get('iss')}, for this call alone"
 
-    def commit(self) -> str:
+    @cached_property
+    def permitted(self) -> Json:
+        """What the permit says; nothing where there is none, or none of the house's."""
+        return self.claims("permit", "placet-permit", token) if (token := self.told["permit"]) is not None else {}
+
+    def elsewhere(self) -> str:
         """Return where more is told of a staged call, as its permit says, which is verified elsewhere; else nothing."""
-        claims = json.loads(_decoded(self.told["permit"].split(".")[1])) if self.told["permit"] else {}
-        return f"; the receipt of its commit, {claims['commit']}, has the rest" if claims.get("commit") else ""
+        commit = self.permitted.get("commit")
+        return f"; the receipt of its commit, {commit}, has the rest" if commit else ""
 
     @property
     def erased(self) -> bool:
@@ -273,8 +327,8 @@ class _Check:
         permitted = [row for row in rows if row.sealed["event"] == "released"] or rows
         self.opened("execution", permitted[0], "permit_id", said["permit_id"])
         self.opened("execution", rows[0], "pool", said["pool"])
-        counting = [row for row in rows if row.said and not row.said["detail"].get("late")]
-        for row in [row for row in counting if row.said["detail"].get("fence")][-1:]:
+        counting = [row for row in rows if row.said and not row.details.get("late")]
+        for row in [row for row in counting if row.details.get("fence")][-1:]:
             self.opened("execution", row, "fence", said["attempt"])
         for row in (each for each in counting if each.sealed["event"] == "resolved"):
             self.opened("execution", row, "outcome", said["resolution"])
@@ -288,12 +342,12 @@ class _Check:
         for row in rows:
             self.opened("result", row, "kind", said["kind"])
             self.opened("result", row, "result_digest", data_digest(said["data"]))
-        return f"sealed: {said['kind']}{self.commit() if said['kind'] == 'staged' else ''}"
+        return f"sealed: {said['kind']}{self.elsewhere() if said['kind'] == 'staged' else ''}"
 
     def opened(self, part: str, row: _Row, name: str, expected: object) -> None:
         """Compare with a detail of a sealed row; an erased row says nothing."""
         if row.said:
-            self.expect(part, f"the {name} of row {row.name}", expected, row.said["detail"].get(name))
+            self.expect(part, f"the {name} of row {row.name}", expected, row.details.get(name))
 
 
 @dataclass(frozen=True)
@@ -310,6 +364,11 @@ class _Row:
         # 36 characters of a UUID: a longer salt could have taken the beginning of the text.
         fits = len(each["salt"]) == 36 and sealed["said"] == _sha256(each["salt"] + each["said"])  # noqa: PLR2004
         return cls(sealed, json.loads(each["said"]), fits)
+
+    @property
+    def details(self) -> Json:
+        """What was sealed beside who did it; nothing where that was erased."""
+        return self.said.get("detail") or {}
 
     @property
     def name(self) -> str:

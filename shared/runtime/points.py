@@ -20,6 +20,7 @@ POINTS: Mapping[str, str] = {
     "relay.read": "rows that were left behind are read, and not sent",
     "agent.asking": "a turn is claimed, and the model was not asked",
     "agent.answered": "the model has answered, and nothing of it is stored",
+    "approval.expiring": "overdue approvals are closed, and that is not committed",
     "executor.claimed": "a call is claimed, and its tool has not begun",
     "executor.acted": "the tool has ended, and nobody knows",
     "notifier.sending": "a card is claimed, and its channel was not called",

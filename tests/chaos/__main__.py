@@ -77,9 +77,9 @@ async def rage(ground: Ground, dice: random.Random, minutes: float, weather: Wea
         await asyncio.sleep(dice.uniform(0.0, 0.5))
 
 
-async def storm(seed: int, minutes: float, folder: Path) -> tuple[Weather, Verdict]:
-    """Have a storm over a system of its own; return what it was and what is left."""
-    dice, weather = random.Random(seed), Weather()  # noqa: S311 - a storm that can be repeated
+async def storm(seed: int, minutes: float, folder: Path, weather: Weather) -> Verdict:
+    """Have a storm over a system of its own; note what it was, and return what is left."""
+    dice = random.Random(seed)  # noqa: S311 - a storm that can be repeated
     here = Path(__file__).parent
     environment = {
         "PLACET_MODEL": "python/tests.chaos.model:reply",
@@ -99,8 +99,7 @@ async def storm(seed: int, minutes: float, folder: Path) -> tuple[Weather, Verdi
                 # What is not over by now counts as unanswered.
                 open_ = still_open(system.database_url)
                 print(f"{error}; open: {open_}\n{await ground.unrest(system.processes)}")  # noqa: T201 - see above
-        verdict = await asyncio.to_thread(judged, system.database_url, folder / "ledger.jsonl", load.accepted)
-    return weather, verdict
+        return await asyncio.to_thread(judged, system.database_url, folder / "ledger.jsonl", load.accepted)
 
 
 def told(seed: int, minutes: float, weather: Weather, verdict: Verdict) -> str:
@@ -138,9 +137,15 @@ def main() -> int:
         folder = asked.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         print(f"chaos: SEED={asked.seed} MINUTES={asked.minutes:g}", flush=True)  # noqa: T201 - the command's output
-        weather, verdict = asyncio.run(storm(asked.seed, asked.minutes, folder))
+        weather = Weather()
+        try:
+            verdict = asyncio.run(storm(asked.seed, asked.minutes, folder, weather))
+        except KeyboardInterrupt:
+            print("broken off; faults so far:", json.dumps(dict(weather.faults), sort_keys=True))  # noqa: T201
+            return 130
     print(told(asked.seed, asked.minutes, weather, verdict))  # noqa: T201 - the command's output
-    return 0 if verdict.good else 1
+    # Where nothing was asked or broken, nothing was seen.
+    return 0 if verdict.good and verdict.calls and weather.faults else 1
 
 
 if __name__ == "__main__":

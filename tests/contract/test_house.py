@@ -23,6 +23,8 @@ PRODUCT = sorted(
 #: Longest function and file, in lines. A file that wants more is two ideas.
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
+#: One file for whoever gets a receipt, however many ideas: they have nothing else of Placet's.
+LONGER = {"shared/contracts/receipts.py": 480}
 #: Rules and states: decisions that look at nothing but what they are given.
 PURE = [path for path in PRODUCT if path.name in {"rules.py", "states.py"} or path.parent.name == "rules"]
 ANATOMY = ("__init__.py", "__main__.py", "handlers.py", "service.py", "settings.py", "views.py")
@@ -51,9 +53,10 @@ def calls_of(path: Path, method: str) -> list[int]:
 
 @pytest.mark.parametrize("path", PRODUCT, ids=name_of)
 def test_files_and_functions_stay_small(path: Path) -> None:
-    """No file is longer than 400 lines, no function longer than 60."""
+    """No file is longer than 400 lines, but for one with a reason, and no function longer than 60."""
     long = [node.name for node in functions(path) if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX]
-    assert ([], True) == (long, len(path.read_text().splitlines()) <= FILE_LINES_MAX)
+    most = LONGER.get(name_of(path), FILE_LINES_MAX)
+    assert ([], True) == (long, len(path.read_text().splitlines()) <= most)
 
 
 def test_publishing_has_one_door() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,13 @@ def test_a_mutant_can_be_planted(mutant: Mutant) -> None:
     text = (ROOT / mutant.path).read_text()
     assert (1, True) == (text.count(mutant.before), mutant.before != mutant.after)
     assert [True] * len(mutant.tests) == [(ROOT / each).exists() for each in mutant.tests]
+
+
+def test_a_name_that_no_planted_bug_has_is_an_error() -> None:
+    """A mistyped name is no green run: nothing would have been tried."""
+    command = [sys.executable, "-m", "tests.mutants.run", "no-such-bug"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (2, True) == (ended.returncode, "no planted bug is called no-such-bug" in ended.stderr)
 
 
 def test_the_docs_name_every_mutant() -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from placet.cli.invariants import invariants
+from placet.runtime.points import POINTS
 from tests.contract.test_features import NAMED, ROOT, functions_of
 from tests.support.faults import ALONE, name_of
 from tests.support.faults import FAULTS as LIBRARY
@@ -50,6 +51,24 @@ def test_a_fault_has_a_test_or_says_why_not(number: int, proof: str) -> None:
     named = NAMED.findall(proof)
     assert (number, True) == (number, bool(named) or "not tested:" in proof)
     assert [] == [(path, name) for path, name in named if name not in functions_of(path)]
+
+
+#: By service: agent, policy, relay, notifier, votes, executor, conversation, sweeper.
+KILLS = {"A": 3, "P": 3, "R": 3, "N": 3, "V": 3, "E": 6, "C": 2, "S": 2}
+KILL = re.compile(r"(?m)^\| ([APRNVECS]\d) \|[^|]+\|([^|]+)\|(.*)\|$")
+
+
+def test_every_kill_point_of_the_catalogue_is_there_once() -> None:
+    """All 25 by name, each with a point that the code has or none, and a test that exists."""
+    found = KILL.findall(PAGE)
+    assert [f"{letter}{number + 1}" for letter, most in KILLS.items() for number in range(most)] == [
+        name for name, _, _ in found
+    ]
+    points = {point for _, where, _ in found for point in re.findall(r"`([a-z]+\.[a-z]+)`", where)}
+    assert set() == points - POINTS.keys()
+    tests = [named for _, _, proof in found for named in NAMED.findall(proof)]
+    assert [] == [(path, name) for path, name in tests if name not in functions_of(path)]
+    assert [] == [name for name, _, proof in found if not NAMED.findall(proof) and "the same" not in proof]
 
 
 def test_a_fault_that_is_named_is_one_of_the_library() -> None:

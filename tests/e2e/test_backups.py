@@ -13,10 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from placet.contracts.receipts import load_keys, verify
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import agents, rulebook
 from tests.e2e.test_embedded import Embedded
+from tests.e2e.test_receipts import receipt_of
 from tests.support.people import Caller, Visitor, a_visitor, is_result, is_turn_end
 from tests.support.ports import free_port
 from tests.support.postgres import Databases
@@ -157,6 +159,9 @@ async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
 
     await until(letters_came, "what the broker kept is held for a person")
     assert [1, 1, 0, 0] == [drill.begun(each) for each in (waiting, permitted, decided, later)]
+    keys = load_keys((system.folder / "keys" / "public.json").read_text())
+    receipt = await receipt_of(drill.operator, call_of(system, permitted)["call"])
+    assert [] == [each for each in verify(receipt, keys) if not each.holds]
     assert ("ran", 202) == await resolved(drill, call_of(system, permitted)["call"])
     assert (await drill.operator.get(f"/v1/approvals/{asked['approval_id']}"))["restored_at"]
     assert 200 == (await drill.operator.decide(asked, "approve")).status_code
@@ -179,7 +184,6 @@ def test_a_restore_says_that_the_erased_are_there_again(databases: Databases, tm
     """What was erased after the backup is in it, and only people know whom that is about."""
     with databases.fresh(migrate) as database_url:
         assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
-        assert 0 == placet(database_url, "person", "erase", "ada", "--yes").returncode
         told = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
     assert 0 == told.returncode, told.stderr
     assert "whoever was erased since is there again: erase them anew (placet person erase ID)" in told.stdout

@@ -40,16 +40,21 @@ _ANY = ("consumer.received", "work.committed", "consumer.handled", "outbox.publi
 #: The points of each service that a held call, or a job, goes through, and which of them are its own.
 AT: Mapping[str, tuple[str, ...]] = {
     "gateway": ("work.committed", "outbox.publishing", "outbox.confirmed", "relay.read", "audit.sealing"),
-    "agent": (*_ANY, "relay.read", "agent.asking", "agent.answered"),
-    "policy": (*_ANY, "relay.read"),
-    "approval": (*_ANY, "relay.read"),
-    "notifier": ("consumer.received", "work.written", "consumer.handled", "notifier.sending", "notifier.sent"),
-    "executor": (*_ANY, "relay.read", "executor.claimed", "executor.acted"),
+    "agent": (*_ANY, "relay.read", "agent.asking", "agent.answered", "work.written"),
+    "policy": (*_ANY, "relay.read", "work.written"),
+    "approval": (*_ANY, "relay.read", "approval.expiring"),
+    "notifier": (
+        *("consumer.received", "work.written", "work.committed", "consumer.handled"),
+        *("notifier.sending", "notifier.sent"),
+    ),
+    "executor": (*_ANY, "relay.read", "work.written", "executor.claimed", "executor.acted"),
     "jobs": (*_ANY, "work.written", "relay.read"),
     "dead_letters": ("work.written", "work.committed"),
 }
-#: What ends a process before, so that the point is reached: the relay reads what a crash has left behind.
-BEFORE = {"relay.read": ("work.committed",)}
+#: What ends a process before, so that the point is reached: the relay reads what a crash has left behind, and the agent
+#: takes over a turn that one has left.
+BEFORE = {(service, "relay.read"): ("work.committed",) for service, points in AT.items() if "relay.read" in points}
+BEFORE["agent", "work.written"] = ("agent.asking",)
 #: Reached by the clock, whatever becomes of the call meanwhile.
 LATER = {"audit.sealing"}
 HITS = int(os.environ.get("KILL_HITS", "0"))
@@ -63,10 +68,12 @@ CASES = EVERY or [
     ("jobs", "work.written", 1),
     ("dead_letters", "work.committed", 1),
     ("gateway", "audit.sealing", 1),
+    ("approval", "approval.expiring", 1),
 ]
 OF_A_JOB = [case for case in CASES if case[0] == "jobs"]
 OF_A_LETTER = [case for case in CASES if case[0] == "dead_letters"]
-OF_A_CALL = [case for case in CASES if case not in {*OF_A_JOB, *OF_A_LETTER}]
+OF_AN_EXPIRY = [case for case in CASES if case[1] == "approval.expiring"]
+OF_A_CALL = [case for case in CASES if case not in {*OF_A_JOB, *OF_A_LETTER, *OF_AN_EXPIRY}]
 #: Points of an executor at which the call is claimed: it may have begun, and nobody knows what became of it.
 IN_THE_ACT = {point for point in AT["executor"] if point not in {"consumer.received", "outbox.confirmed"}}
 #: Who is told by mail of the held call.
@@ -77,6 +84,8 @@ MAILED = {
     "when": 'arguments.version == "1.2"',
     "effect": "require_approval",
     "reason": "Somebody is told by mail.",
+    # What takes of a limit, policy judges in a transaction.
+    "limits": [{"count": 10_000, "per": "tenant", "within": "1d"}],
     "approval": {"approvers": ["group:releases"], "channels": ["email"]},
 }
 
@@ -155,7 +164,7 @@ def arm(system: System, service: str, point: str, hit: int, mark: Path) -> None:
     process = system.processes[f"{service}-1"]
     process.stop()
     process.arguments = ("-m", "tests.support.killed_at", *process.arguments[2:])
-    points = ",".join((*BEFORE.get(point, ()), point))
+    points = ",".join((*BEFORE.get((service, point), ()), point))
     process.environment |= {"KILL_AT": points, "KILL_HIT": str(hit), "KILL_MARK": str(mark)}
 
 
@@ -169,9 +178,9 @@ async def killed(system: System, doing: asyncio.Future[Any], service: str, point
 
     async def died() -> bool:
         # People may decide what a dead service has told nobody of; its relay tells of it all the same, later.
-        return is_dead() or (doing.done() and point not in {*BEFORE, *LATER})
+        return is_dead() or (doing.done() and (service, point) not in BEFORE and point not in LATER)
 
-    for _ in (*BEFORE.get(point, ()), point):
+    for _ in (*BEFORE.get((service, point), ()), point):
         await until(died, f"{service} dies at {point}")
         if is_dead():
             # Where it dies again, it may do so before it is ready.
@@ -187,21 +196,38 @@ async def at_once() -> None:
     """Decide without being told."""
 
 
-async def a_held_call(person: Patient, armed: Path, told: Told = at_once) -> dict[str, Any]:
-    """Have a call proposed, approve it once somebody was told, and return what is known of it with its result."""
+async def held(person: Patient, said: str, armed: Path | None = None) -> tuple[str, dict[str, Any]]:
+    """Have a call proposed that is held, once a process is armed; return its conversation and its approval."""
     opened = (await person.tried("POST", "/v1/conversations")).json()["id"]
-    await asyncio.to_thread(armed.touch)
-    said = {"text": "deploy the shop", "message_id": f"m-{opened}"}
-    await person.tried("POST", f"/v1/conversations/{opened}/messages", json=said)
-    card: dict[str, Any] = {}
+    if armed is not None:
+        await asyncio.to_thread(armed.touch)
+    message = {"text": said, "message_id": f"m-{opened}"}
+    await person.tried("POST", f"/v1/conversations/{opened}/messages", json=message)
+    found: list[dict[str, Any]] = []
 
     async def is_held() -> bool:
-        asked = {"state": "pending", "conversation": opened}
-        found = (await person.tried("GET", "/v1/approvals", params=asked)).json()["items"]
-        card.update(found[0] if found else {})
+        found[:] = (await person.tried("GET", "/v1/approvals", params={"conversation": opened})).json()["items"]
         return bool(found)
 
     await until(is_held, "the call is held")
+    return opened, found[0]
+
+
+async def ended_as(person: Patient, call_id: str) -> dict[str, Any]:
+    """Return a call once it has its result."""
+    call: dict[str, Any] = {}
+
+    async def has_result() -> bool:
+        call.update((await person.tried("GET", f"/v1/tool-calls/{call_id}")).json())
+        return call["kind"] is not None
+
+    await until(has_result, "the call has its result")
+    return call
+
+
+async def a_held_call(person: Patient, armed: Path, told: Told = at_once) -> dict[str, Any]:
+    """Have a call proposed, approve it once somebody was told, and return what is known of it with its result."""
+    _, card = await held(person, "deploy the shop", armed)
     await told()
 
     async def is_decided() -> bool:
@@ -210,14 +236,7 @@ async def a_held_call(person: Patient, armed: Path, told: Told = at_once) -> dic
         return answer.status_code in {200, 409}
 
     await until(is_decided, "the approval is decided")
-    call: dict[str, Any] = {}
-
-    async def has_result() -> bool:
-        call.update((await person.tried("GET", f"/v1/tool-calls/{card['call']['id']}")).json())
-        return call["kind"] is not None
-
-    await until(has_result, "the call has its result")
-    return call
+    return await ended_as(person, card["call"]["id"])
 
 
 @pytest.mark.parametrize(("service", "point", "hit"), OF_A_CALL)
@@ -260,6 +279,46 @@ async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
         command += ["--keys", str(system.folder / "keys")]
         verified = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
         assert (0, "nothing was changed") == (verified.returncode, verified.stdout.splitlines()[-1]), verified.stdout
+
+
+@pytest.mark.parametrize(("service", "point", "hit"), OF_AN_EXPIRY)
+async def test_a_kill_while_an_approval_expires_ends_it_once(
+    system: System, tmp_path: Path, service: str, point: str, hit: int
+) -> None:
+    """S1: nothing of the expiry was committed; the next process ends the call, and it is told once."""
+    mark = tmp_path / "mark"
+    await asyncio.to_thread(Path(f"{mark}.armed").touch)
+    arm(system, service, point, hit, mark)
+    await system.start_again(f"{service}-1")
+    person = Patient(system.url, system.key("chat", "decide", person="grace"))
+    for _ in range(hit - 1):
+        await ended_as(person, (await held(person, "deploy short-lived"))[1]["call"]["id"])
+    _, card = await held(person, "deploy short-lived")
+    doing = asyncio.create_task(ended_as(person, card["call"]["id"]))
+    await killed(system, doing, service, point, mark)
+    call = await doing
+    ends = [line for line in call["history"] if line["machine"] == "approval" and line["event"] == "time_out"]
+    assert ("expired", 1) == (call["kind"], len(ends))
+
+
+async def test_a_kill_between_two_votes_keeps_the_first(system: System, stage: Stage) -> None:
+    """V3: the process dies after the first of two votes; with the second one the call runs, once."""
+    asker, *voters = (
+        Patient(system.url, system.key("chat", "decide", person=name)) for name in ("ada", "grace", "hopper")
+    )
+    conversation, card = await held(asker, "deploy reviewed")
+    wish, path = {"decision": "approve", "digest": card["digest"]}, f"/v1/approvals/{card['id']}/decisions"
+    first = await voters[0].tried("POST", path, json=wish)
+    process = system.processes["approval-1"]
+    process.kill()
+    process.start()
+    await until(process.ready, "approval is ready again")
+    second = await voters[1].tried("POST", path, json=wish)
+    call = await ended_as(asker, card["call"]["id"])
+    assert [(200, "pending"), (200, "approved")] == [
+        (each.status_code, each.json()["state"]) for each in (first, second)
+    ]
+    assert ("succeeded", 1) == (call["kind"], len(stage.begun("deploy", conversation)))
 
 
 @pytest.mark.parametrize(("service", "point", "hit"), OF_A_LETTER)

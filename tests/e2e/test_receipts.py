@@ -171,6 +171,11 @@ async def test_a_receipt_of_changed_rows_does_not_hold(house: Embedded) -> None:
         ("policy.verdicts", "rule", "another", of_call, "verdict"),
         ("approval.decisions", "person", "person:eve", of_approval, "votes"),
         ("approval.decisions", "proof", "slack", of_approval, "votes"),
+        ("approval.decisions", "signed", "", of_approval, "votes"),
+        ("approval.approvals", "requester", "person:eve", of_approval, "permit"),
+        ("approval.approvals", "call_id", "another", of_approval, "votes"),
+        ("policy.verdicts", "effect", "allow", of_call, "verdict"),
+        ("policy.verdicts", "call_id", "another", of_call, "verdict"),
         ("approval.approvals", "digest", "0" * 64, of_approval, "permit"),
         ("executor.executions", "pool", "default", of_call, "execution"),
     ):
@@ -179,6 +184,23 @@ async def test_a_receipt_of_changed_rows_does_not_hold(house: Embedded) -> None:
         assert part in {each.part for each in found if not each.holds}, (table, column)
     with changed_row(house, "approval.history", "actor", "person:eve", {**of_call, "event": "opened"}):
         answer = await admin.request("GET", f"/v1/tool-calls/{call_id}/receipt")
+    assert (409, "urn:placet:problem:history-changed") == (answer.status_code, answer.json()["type"])
+
+
+async def test_a_row_that_only_looks_erased_gives_no_receipt(house: Embedded) -> None:
+    """Made to look as an erasure leaves it, to hide who decided: no sealed erasure names it, so nothing is signed."""
+    admin = house.caller()
+    call_id = await ended(admin, "create a payment link over 299 TRY", "create_pay_link", "approve")
+    await receipt_of(admin, call_id)
+    hidden = """
+        UPDATE approval.history AS h SET actor = 'erased', salt = NULL,
+            detail = jsonb_build_object('erased', CAST(r.line AS json) ->> 'said')
+        FROM read.history AS r
+        WHERE r.service = 'approval' AND r.id = h.id AND h.call_id = %s AND h.event = 'approve'
+    """
+    with psycopg.connect(house.database_url, autocommit=True) as connection:
+        connection.execute(hidden, (call_id,))
+    answer = await admin.request("GET", f"/v1/tool-calls/{call_id}/receipt")
     assert (409, "urn:placet:problem:history-changed") == (answer.status_code, answer.json()["type"])
 
 

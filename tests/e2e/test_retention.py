@@ -231,11 +231,24 @@ async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedd
         return bool((await admin.get("/v1/erasures"))["items"][0]["done_at"])
 
     await until(over, "their conversation is deleted")
-    once_more = run(house, "person", "erase", "ada.byron", "--yes")
+    once_more = placet(house, "person", "erase", "ada.byron", "--yes", "--data", str(house.data))
     after = await receipt_of(admin, card["call_id"])
     words = ("ada.byron", "her own words", "what for?")
     assert ([], False) == (naming(house, *words), any(word in json.dumps(after) for word in words))
     assert [] == [each for found in (before, after) for each in verify(found, keys) if not each.holds]
     assert after["votes"][0]["person"].startswith("person:erased-")
     assert audited(house)["erased"] > 0
-    assert (None, 403, 0, 0) == (asked["done_at"], again.status_code, once_more["conversations"], once_more["history"])
+    assert (None, 403, 1) == (asked["done_at"], again.status_code, once_more.returncode)
+    assert "nothing here has the name ada.byron: nothing was erased" in once_more.stderr
+
+
+async def test_a_name_that_nothing_has_is_no_erasure(house: Embedded) -> None:
+    """Somebody else would stay who is thought to be erased: it is said, and not counted."""
+    admin = house.caller()
+    before = {each["id"] for each in (await admin.get("/v1/erasures"))["items"]}
+    asked = await admin.post("/v1/erasures", {"who": "no-such-person"})
+    purged = run(house, "purge")
+    (done,) = [each for each in (await admin.get("/v1/erasures"))["items"] if each["id"] not in before]
+    typed = placet(house, "person", "erase", "visitor:nobody", "--yes", "--data", str(house.data))
+    assert (asked["id"], "", 0) == (done["id"], done["who"], purged["persons"])
+    assert (1, True) == (typed.returncode, "nothing here has the name visitor:nobody" in typed.stderr)

@@ -122,6 +122,18 @@ def test_a_database_that_is_not_there_is_one_line(house: Embedded) -> None:
     assert (2, 1) == (ended.returncode, ended.stderr.count("\n"))
 
 
+def test_a_message_that_is_not_taken_is_no_hole(house: Embedded) -> None:
+    """An empty --say is a mistake of who typed it: nothing is said to be broken."""
+    ended = placet(house, "verify", "--say", "")
+    assert (2, True) == (ended.returncode, "the message of --say is not taken" in ended.stderr)
+
+
+def test_the_database_is_named_once(house: Embedded) -> None:
+    """Beside --data another one would not be asked: that is said."""
+    ended = placet(house, "verify", "--data", str(house.data), "--database", house.database_url)
+    assert (2, True) == (ended.returncode, "one of --data and --database" in ended.stderr)
+
+
 def test_who_may_only_read_asks_the_rows_alone(house: Embedded) -> None:
     """A replica, or a role without rights to write, tells of the invariants; the rest is in the key's own tenant."""
     code, report = _verify(

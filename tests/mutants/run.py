@@ -56,6 +56,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="Only these.")
     parser.add_argument("--at-once", type=int, default=2)
     asked = parser.parse_args()
+    if unknown := sorted(set(asked.names) - {each.name for each in MUTANTS}):
+        parser.error(f"no planted bug is called {', '.join(unknown)}")
     chosen = [each for each in MUTANTS if not asked.names or each.name in asked.names]
     began, bad = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(asked.at_once) as workers:

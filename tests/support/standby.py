@@ -64,7 +64,9 @@ def _copy(ground: Ground, folder: Path) -> None:
     shutil.chown(folder, owner)
     url = f"{ground.system.database_url}&application_name={_NAME}"
     command = [program, "--pgdata", str(folder), "--dbname", url, "--write-recovery-conf", "--checkpoint=fast"]
-    subprocess.run(command, user=owner if os.geteuid() == 0 else None, check=True, capture_output=True)
+    user = owner if os.geteuid() == 0 else None
+    done = subprocess.run(command, user=user, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"pg_basebackup: {done.stderr}"
     # Of the one that runs there.
     for each in (*folder.glob(".s.PGSQL.*"), folder / "log"):
         each.unlink(missing_ok=True)

@@ -68,7 +68,10 @@ VALUES (
 -- name: note
 INSERT INTO executor.history (tenant, machine, subject_id, event, from_state, to_state, actor, call_id, detail)
 VALUES
-    (%(tenant)s, 'execution', %(call_id)s, 'claimed', NULL, 'running', 'restore', %(call_id)s, '{"fence": 1}'),
+    (
+        %(tenant)s, 'execution', %(call_id)s, 'claimed', NULL, 'running', 'restore', %(call_id)s,
+        jsonb_build_object('fence', 1, 'permit_id', %(permit_id)s::text, 'pool', %(pool)s::text)
+    ),
     (%(tenant)s, 'execution', %(call_id)s, 'probed', 'running', 'verifying', 'restore', %(call_id)s, '{"fence": 2}')
 
 -- name: next_staged

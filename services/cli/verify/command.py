@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import httpx
 import typer
@@ -52,7 +53,11 @@ def verify(  # noqa: PLR0913 - each is an option
 
     Exit code 1 if something did not hold.
     """
+    if database and data is not None:
+        fail("--data has a database of its own: give one of --data and --database", code=2)
     database = database if data is None else url_beside(data)
+    # Whoever ends the command ends what it has opened.
+    signal.signal(signal.SIGTERM, _end)
     try:
         with (
             progress("attacking", quiet=json),
@@ -74,6 +79,10 @@ def verify(  # noqa: PLR0913 - each is an option
         out.print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in numbers.items()))
     if numbers["broken"]:
         raise typer.Exit(1)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _attack(

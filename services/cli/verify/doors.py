@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import httpx
 
+from placet.cli.client import problem_line
+from placet.cli.output import fail
 from placet.cli.verify.scene import (
     AT_ONCE,
     Row,
@@ -98,10 +100,16 @@ def bad_bodies(scene: Scene) -> Iterator[Row]:
         yield refused("arguments", attack, [answer], by)
 
 
+#: Of a message that nobody could send.
+_NOT_TAKEN = (400, 413, 422)
+
+
 def replaying(scene: Scene, text: str, patience_seconds: float) -> Iterator[Row]:
     """Yield what became of one message that is sent again and again."""
     message_id = an_id()
     answers = [*at_once(AT_ONCE, lambda: scene.say(text, message_id)), scene.say(text, message_id)]
+    if all(answer.status_code in _NOT_TAKEN for answer in answers):
+        fail(f"the message of --say is not taken: {problem_line(answers[0])}", code=2)
     yield refused("race", f"one message {AT_ONCE} times at once", answers, (202,))
     yield refused("replay", "the id of a message for another text", [scene.say("another text", message_id)], (409,))
     scene.sees(rests, patience_seconds)

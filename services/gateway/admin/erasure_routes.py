@@ -41,7 +41,7 @@ class ErasureOut(BaseModel):
     """One erasure."""
 
     id: str
-    who: str = Field(description="Once it is done: the pseudonym in their place.")
+    who: str = Field(description="Once it is done: the pseudonym in their place; empty where nothing has their name.")
     asked_by: str
     asked_at: datetime
     done_at: datetime | None = Field(description="When `placet purge` did it; null: it is still to come.")

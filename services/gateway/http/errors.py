@@ -142,7 +142,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - what this handler is registered for
-    faults = [{**fault, "loc": _place(fault, error.body)} for fault in error.errors()]
+    faults = [{**fault, "loc": _place(fault, error.body)} for fault in error.errors()[:FAULTS_MAX]]
     language = wished(request)
     if any(fault["loc"][0] == "path" for fault in faults):
         # An id that no row can have names nothing that exists.
@@ -169,6 +169,10 @@ async def _bug(request: Request, error: Exception) -> JSONResponse:
 def _route(request: Request) -> str:
     """Return the path as the route has it: what stands in a path may be a secret, such as a mailed link's token."""
     return getattr(request.scope.get("route"), "path", "none")
+
+
+#: Faults that an answer names at most: a body may have one for each of its bytes.
+FAULTS_MAX = 20
 
 
 def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:

@@ -13,6 +13,11 @@ FROM read.decisions WHERE tenant = :tenant AND approval_id = :approval_id ORDER 
 SELECT service, id, line, salt, CASE WHEN salt IS NOT NULL THEN said END AS said
 FROM read.history WHERE tenant = :tenant AND call_id = :call_id ORDER BY at, service, id LIMIT :most
 
+-- name: erasures
+-- Erasures that name a row by the digest that it keeps.
+SELECT id FROM gateway.history
+WHERE tenant = :tenant AND machine = 'erasure' AND event = 'erased' AND detail -> 'said' @> to_jsonb(:said::text)
+
 -- name: ends
 SELECT coalesce(min(number), 1) AS oldest, coalesce(max(number), 0) AS newest FROM gateway.checkpoints WHERE tenant = :tenant
 

@@ -55,6 +55,8 @@ async def _proved(chain: Chain, parts: Parts) -> tuple[list[Json], dict[str, str
     for row in parts.history:
         try:
             proof = await chain.prove(row["service"], row["id"])
+            if row["salt"] is None and not await chain.is_erased(json.loads(row["line"])["said"]):
+                proof = None
         except ChainChanged as error:
             title = "The history of this call is not the one that was sealed."
             raise Refused(title, status=409, kind="history-changed", found=str(error)) from error

@@ -90,6 +90,13 @@ class Chain:
             raise ChainChanged(f"block {block.number}")
         return Proof(block, place, path(leaves, place))
 
+    async def is_erased(self, said: str) -> bool:
+        """Tell whether a sealed erasure names a row by the digest that it keeps; raise ChainChanged where none does."""
+        found = await self.connection.run(QUERIES.erasures, tenant=self.tenant, said=said)
+        if not found:
+            raise ChainChanged("a row says that it was erased, and no erasure names it")
+        return any([await self.prove("gateway", row["id"]) for row in found])
+
     async def _block_of(self, service: str, row_id: int) -> Checkpoint | None:
         """Return the first block that goes up to a row: each goes as far as the one before it, or further."""
         if self._ends is None:

@@ -35,6 +35,7 @@ async def show(deps: DepsOf, caller: SignedIn, call_id: PathId) -> HTMLResponse:
         receipt=receipt,
         command=f"placet receipt verify receipt-{call_id}.json --keys public.json",
         parts=parts,
+        erased=any(each["salt"] is None for each in receipt["history"]),
         holds=all(each.holds for each in found),
         proposed_at=datetime.fromisoformat(moments[0]),
         answered_at=datetime.fromisoformat(moments[1]),

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from psycopg import sql
 
+from placet.gateway.http.errors import FAULTS_MAX
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house, prepare
 from tests.support.postgres import Databases
 
@@ -318,6 +319,12 @@ async def test_a_number_of_a_decision_is_a_number(client: httpx.AsyncClient, mor
     body = {"decision": "claim", "digest": "0" * 64, **more}
     answer = await client.post("/v1/approvals/any/decisions", json=body)
     assert (400, [place]) == (answer.status_code, [fault["pointer"] for fault in answer.json()["errors"]])
+
+
+async def test_no_more_faults_are_named_than_anybody_reads(client: httpx.AsyncClient) -> None:
+    """A body of ten thousand unknown fields gets no answer that is many times as long."""
+    answer = await client.post("/v1/conversations", json={f"field{number}": 1 for number in range(10_000)})
+    assert (400, FAULTS_MAX) == (answer.status_code, len(answer.json()["errors"]))
 
 
 async def test_a_field_of_another_verb_is_named(client: httpx.AsyncClient) -> None:

@@ -1,0 +1,261 @@
+"""Receipts made of rows that somebody changed, without a database: what was signed or sealed says otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placet.contracts.chain import leaf, path, seal
+from placet.contracts.receipts import FORMAT, call_digest, data_digest, digest_of, load_keys, verify
+from placet.contracts.signing import Purpose, create_keys, load_signer
+
+Receipt = dict[str, Any]
+SALT = "00000000-0000-4000-8000-000000000000"
+SHOWN = '{"card":"•••"}'
+SAID = {"data": {"did": "it"}}
+AT = "2026-01-01T00:00:00+00:00"
+
+
+class House:
+    """Signing keys, and receipts as the gateway makes them of rows."""
+
+    def __init__(self, folder: Path) -> None:
+        create_keys(folder)
+        self.keys = load_keys((folder / "public.json").read_text())
+        self.signers = {issuer: load_signer(folder, issuer) for issuer in ("gateway", "policy", "approval")}
+
+    def permit(self, issuer: str, digest: str, **more: Any) -> str:
+        """Return a permit of call `c`."""
+        claims = {"jti": "p", "sub": "c", "aud": "pool", "tenant": "acme", "digest": digest, "message_id": "m"}
+        return self.signers[issuer].sign(Purpose.PERMIT, {**claims, "requester": "person:eve", **more})
+
+    def vote(self, person: str, verb: str, digest: str) -> Receipt:
+        """Return an accepted decision of somebody, signed."""
+        claims: Receipt = {"tenant": "acme", "approval_id": "a", "decision_id": f"d-{person}", "person": person}
+        claims |= {"verb": verb, "reason": "", "digest": digest, "revision": 1, "proof": "api_key", "key_id": "k"}
+        told = {name: claims[name] for name in ("decision_id", "person", "verb", "reason", "key_id")}
+        told |= {"seen": {"digest": digest, "revision": 1}, "known_by": "api_key", "key_made_by": None}
+        signed = self.signers["gateway"].sign(Purpose.DECISION, claims)
+        return {**told, "outcome": "accepted", "counted": True, "decided_at": AT, "signed": signed}
+
+    def receipt(self, told: Receipt, rows: Sequence[Mapping[str, Any]]) -> Receipt:
+        """Return a receipt with its rows in one sealed block, signed."""
+        made = deepcopy(told)
+        lines, kept = [], []
+        for number, row in enumerate(rows, 1):
+            said = json.dumps({"actor": row.get("actor", "policy"), "detail": row.get("detail", {})})
+            sealed = {"tenant": "acme", "call_id": "c", "machine": "x", "subject_id": "s", "from_state": None, **row}
+            sealed |= {"id": number, "said": sha256((SALT + said).encode()).hexdigest()}
+            lines.append(json.dumps({name: each for name, each in sealed.items() if name not in {"actor", "detail"}}))
+            erased = row.get("erased", False)
+            kept.append({"salt": None if erased else SALT, "said": None if erased else said})
+        leaves = [leaf(line) for line in lines]
+        block = seal(self.signers["gateway"], "acme", None, leaves, {"approval": len(rows)})
+        places = [{"block": 1, "place": at, "path": list(path(leaves, at))} for at in range(len(lines))]
+        made["history"] = [{"line": line, **each, **at} for line, each, at in zip(lines, kept, places, strict=True)]
+        made |= {"checkpoints": {"1": block.token}}
+        signature = self.signers["gateway"].sign(Purpose.RECEIPT, {"digest": digest_of(made)})
+        return {**made, "signature": signature}
+
+    def wrong(self, told: Receipt, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the parts of a receipt that do not hold."""
+        return {each.part for each in verify(self.receipt(told, rows), self.keys) if not each.holds}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A house with keys."""
+    return House(tmp_path_factory.mktemp("keys"))
+
+
+def row(service: str, event: str, to_state: str, **more: Any) -> Receipt:
+    """Return a row of the history."""
+    return {"service": service, "event": event, "to_state": to_state, **more}
+
+
+def parts_of(arguments: str, shown: str) -> tuple[Receipt, list[Receipt]]:
+    """Return what every receipt here says, and the two rows of the agent."""
+    named = {"tenant": "acme", "conversation_id": "v", "tool": "pay", "schema_digest": "s"}
+    digest = call_digest(named, arguments)
+    proposal: Receipt = {**named, "call_id": "c", "message_id": "m", "digest": digest, "arguments": shown}
+    proposal |= {"redacted": shown != arguments}
+    told: Receipt = {"format": FORMAT, "made_at": AT, "proposal": proposal}
+    told |= {
+        "approval": None,
+        "votes": [],
+        "permit": None,
+        "verdict": {"id": "w", "effect": "allow", "rule": "r", "rulebook_digest": "b"},
+        "execution": None,
+    }
+    told |= {"result": {"kind": "succeeded", "data": SAID}}
+    detail = {"tool": "pay", "digest": digest} | ({"shown": of(shown)} if shown != arguments else {})
+    answered = {"kind": "succeeded", "result_digest": data_digest(SAID)}
+    rows = [row("agent", "proposed", "open", detail=detail), row("agent", "result_came", "answered", detail=answered)]
+    return told, rows
+
+
+def of(text: str) -> str:
+    """Return the digest of a text."""
+    return sha256(text.encode()).hexdigest()
+
+
+def held(house: House, arguments: str = '{"amount":1}', shown: str = "") -> tuple[Receipt, list[Receipt]]:
+    """Return a call that Ada and Bob approved, and that ran; its last two rows are their votes."""
+    told, rows = parts_of(arguments, shown or arguments)
+    digest = told["proposal"]["digest"]
+    told["verdict"]["effect"] = "require_approval"
+    told["approval"] = {"id": "a", "state": "approved", "digest": digest, "schema_digest": "s", "edited": False}
+    told["approval"] |= {"decided_by": "person:bob", "requester": "person:eve", "redacted": bool(shown)}
+    told["approval"] |= {"arguments": shown or arguments}
+    told["votes"] = [house.vote(f"person:{who}", "approve", digest) for who in ("ada", "bob")]
+    by = ["person:ada", "person:bob"]
+    told["permit"] = house.permit("approval", digest, rule="r", rulebook="b", reference="a", by=by)
+    told["execution"] = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT}
+    known = {"digest": digest, "proof": "api_key"} | ({"shown": of(shown)} if shown else {})
+    rows += [
+        row("executor", "claimed", "succeeded", machine="execution", detail={"permit_id": "p", "pool": "pool"}),
+        row("approval", "opened", "pending", detail={**known, "rule": "r", "rulebook_digest": "b"}),
+        {
+            **row("approval", "approve", "pending", actor="person:ada", detail={**known, "outcome": "counted"}),
+            "from_state": "pending",
+        },
+        {**row("approval", "approve", "approved", actor="person:bob", detail=known), "from_state": "pending"},
+    ]
+    return told, rows
+
+
+def free(house: House) -> tuple[Receipt, list[Receipt]]:
+    """Return a call that a rule let through."""
+    told, rows = parts_of('{"amount":1}', '{"amount":1}')
+    named = {"rule": "r", "rulebook": "b", "reference": "w"}
+    told["permit"] = house.permit("policy", told["proposal"]["digest"], **named)
+    told["execution"] = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT}
+    detail = {"permit_id": "p", "pool": "pool"}
+    return told, [*rows, row("executor", "claimed", "succeeded", machine="execution", detail=detail)]
+
+
+def refused(_: House, effect: str = "deny") -> tuple[Receipt, list[Receipt]]:
+    """Return a call that a rule denied."""
+    told, rows = parts_of('{"amount":1}', '{"amount":1}')
+    told["verdict"]["effect"] = effect
+    detail = {"rule": "r", "rulebook_digest": "b"}
+    return told, [*rows, row("policy", "given", effect, machine="verdict", subject_id="w", detail=detail)]
+
+
+def staged(house: House) -> tuple[Receipt, list[Receipt]]:
+    """Return a call that was staged, and ran with a commit that people approved."""
+    told, rows = refused(house, "stage")
+    digest = told["proposal"]["digest"]
+    told["permit"] = house.permit("approval", digest, mode="staged_call", commit="k", reference="a")
+    told["execution"] = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT}
+    detail = {"permit_id": "p", "pool": "pool"}
+    return told, [*rows, row("executor", "claimed", "succeeded", machine="execution", detail=detail)]
+
+
+def redacted(house: House) -> tuple[Receipt, list[Receipt]]:
+    """Return a call of whose arguments people saw a part."""
+    return held(house, '{"card":"4242"}', SHOWN)
+
+
+def restored(house: House) -> tuple[Receipt, list[Receipt]]:
+    """Return a call that was permitted when a backup was made, and that its restore left unknown."""
+    told, rows = held(house)
+    told["permit"], told["execution"]["state"], told["execution"]["attempt"] = None, "unknown", 2
+    ids = {"fence": 1, "permit_id": "p", "pool": "pool"}
+    rows[2] = row("executor", "claimed", "running", machine="execution", actor="restore", detail=ids)
+    ended = row("executor", "gave_up", "unknown", machine="execution", actor="w", detail={"fence": 2})
+    return told, [*rows[:3], ended, *rows[3:]]
+
+
+Made = Callable[[House], tuple[Receipt, list[Receipt]]]
+
+
+@pytest.mark.parametrize("made", [held, free, refused, staged, redacted, restored])
+def test_a_receipt_of_rows_as_they_were_holds(house: House, made: Made) -> None:
+    """Held, let through, denied, staged, redacted, restored: every part fits its proof."""
+    assert set() == house.wrong(*made(house))
+
+
+def at(told: Receipt, place: str, value: Any) -> Receipt:
+    """Return what a receipt says with another value at a place."""
+    *names, last = [int(name) if name.isdecimal() else name for name in place.split(".")]
+    inner: Any = told
+    for name in names:
+        inner = inner[name]
+    inner[last] = value
+    return told
+
+
+INVENTED = {"decision_id": "d-x", "person": "person:carol", "verb": "approve", "outcome": "accepted", "signed": None}
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "part"),
+    [
+        (held, {"approval": None, "votes": []}, "votes"),
+        (held, {"votes.0.signed": None}, "votes"),
+        (held, {"votes.0.signed": None, "votes.0.known_by": "session"}, "votes"),
+        (held, {"votes.1": INVENTED | {"seen": {"digest": ""}, "known_by": "session"}}, "votes"),
+        (held, {"approval.decided_by": None}, "votes"),
+        (held, {"verdict.effect": "allow"}, "verdict"),
+        (held, {"approval.requester": "person:mallory"}, "permit"),
+        (held, {"approval.arguments": '{"amount":9}', "approval.redacted": True}, "votes"),
+        (held, {"proposal.arguments": SHOWN, "proposal.redacted": True}, "proposal"),
+        (redacted, {"proposal.arguments": '{"card":"•••","to":"me"}'}, "proposal"),
+        (redacted, {"approval.arguments": '{"card":"•••","to":"me"}'}, "votes"),
+        (redacted, {"votes.0.signed": None}, "votes"),
+        (free, {"verdict": None}, "verdict"),
+        (free, {"verdict.effect": "require_approval"}, "verdict"),
+        (refused, {"verdict": None}, "verdict"),
+        (refused, {"verdict.effect": "allow"}, "verdict"),
+        (staged, {"verdict.rule": "another"}, "verdict"),
+        (staged, {"verdict.effect": "allow"}, "verdict"),
+    ],
+)
+def test_what_nothing_signed_or_sealed_says_does_not_hold(
+    house: House, made: Made, changes: Mapping[str, Any], part: str
+) -> None:
+    """A row was changed before the gateway made and signed the receipt: the part that it is in is wrong."""
+    told, rows = made(house)
+    for place, value in changes.items():
+        at(told, place, deepcopy(value))
+    assert part in house.wrong(told, rows)
+
+
+def test_a_vote_that_the_history_knows_is_among_those_told(house: House) -> None:
+    """Of two votes one was deleted, and the permit with it, as an erasure would: the sealed row still tells of it."""
+    told, rows = held(house)
+    told["votes"].pop(0)
+    told["permit"] = None
+    rows[0] = {**rows[0], "erased": True}
+    assert {"votes"} == house.wrong(told, rows)
+
+
+def test_a_signature_is_away_where_its_row_was_erased_and_there_only(house: House) -> None:
+    """Ada was erased: her vote needs no signature any more. Bob's does."""
+    told, rows = held(house)
+    told["permit"] = None
+    rows[-2] = {**rows[-2], "erased": True}
+    told["votes"][0] |= {"person": "person:erased-1", "signed": None}
+    one = house.wrong(told, rows)
+    told["votes"][1] |= {"signed": None}
+    assert (set(), {"votes"}) == (one, house.wrong(told, rows))
+
+
+def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: House) -> None:
+    """What an editor signed has the arguments as they were typed: withheld of redacted ones, and of no others."""
+    found = []
+    for made in (redacted, held):
+        told, rows = made(house)
+        digest = told["proposal"]["digest"]
+        told["votes"].insert(0, house.vote("person:cem", "edit", digest) | {"signed": None})
+        detail = {**rows[-1]["detail"], "outcome": "counted"}
+        edit = row("approval", "edit", "pending", actor="person:cem", detail=detail)
+        found.append(house.wrong(told, [*rows[:-2], {**edit, "from_state": "pending"}, *rows[-2:]]))
+    assert [set(), {"votes"}] == found
