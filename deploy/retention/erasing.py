@@ -144,7 +144,8 @@ async def _erase_history(
 ) -> Sequence[Any]:
     """Take name, details and salt from rows that name somebody, or have the digest of a result that did.
 
-    What a visitor did in the chat names them bare, as their frontend calls them: rows of their own calls alone. Return of each row its `tenant` and `said`, the digest that it keeps.
+    What a visitor did in the chat names them bare, as their frontend calls them: rows of their own calls alone.
+    Return of each row its `tenant` and `said`, the digest that it keeps.
     """
     statement = f"""
         UPDATE {service}.history AS h
