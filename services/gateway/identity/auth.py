@@ -93,11 +93,18 @@ class Caller:
         if self.scopes.isdisjoint(scopes):
             wanted = " or ".join(scopes)
             has = ", ".join(sorted(self.scopes)) or "none"
-            detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
+            detail = (
+                f"This needs the scope {wanted}. What you show has the scopes {has}; ask who gives out keys for one."
+            )
             if not self.own_key and not self.scopes:
                 detail = "Somebody else made this key: it is good once its owner has taken it over."
-            title = f"This needs the scope {wanted}."
-            raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
+            raise Refused(
+                "You lack the scope that this needs.",
+                status=403,
+                kind="scope-missing",
+                scopes=list(scopes),
+                detail=detail,
+            )
 
     @property
     def of_house(self) -> bool:

@@ -11,6 +11,7 @@ SCRIPT_WORDS = (
     "Arguments",
     "At most {max} characters: {over} too many.",
     "Cart",
+    "Close",
     "Denied.",
     "Error",
     "Inbox",

@@ -286,3 +286,52 @@ async def test_what_moves_up_from_the_next_page_is_not_new(house: House, page: P
     await expect(page.locator("#fresh")).to_be_hidden()
     await opened(house, hold(house, "ask", "Newly asked?", {}))
     await expect(page.locator("#fresh-show")).to_have_text("Show 1 new approval")
+
+
+async def test_what_is_decided_together_can_be_taken_back_in_sight(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """Undo stands where the buttons stood, and a second tap does not hit it."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        furnish(house)
+        for size in ({"width": 1440, "height": 900}, {"width": 390, "height": 844}):
+            page = await signed_in(house, browser, viewport=size)
+            await visit(house, page, "/inbox")
+            await page.get_by_role("button", name="Select these 2").click()
+            bar = await page.get_by_role("button", name="Approve selected").bounding_box()
+            assert bar is not None
+            await page.mouse.dblclick(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+            line = page.locator(".inbox > .taken")
+            await expect(line.get_by_role("status")).to_have_text("2 approved.")
+            await expect(page.get_by_role("button", name="Approve selected")).to_be_hidden()
+            await page.wait_for_function(
+                "at => performance.now() - at > 800", arg=await page.evaluate("performance.now()")
+            )
+            await line.get_by_role("button", name="Undo").click()
+            await expect(page.get_by_role("button", name="Approve selected")).to_be_visible()
+        assert [] == house.approvers.claims
+
+
+async def test_what_is_decided_together_leaves_the_list_where_it_is(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """What is written meanwhile stays, and what became of each is told above the list."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 1}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        rows = furnish(house)
+        page = await signed_in(house, browser, viewport={"width": 1440, "height": 900})
+        await visit(house, page, "/inbox")
+        await page.get_by_role("button", name="Select these 2").click()
+        await page.get_by_role("button", name="Approve selected").click()
+        await page.get_by_role("link", name=rows["mail"]["summary"]).click()
+        await page.locator(f"#reason-{rows['mail']['approval_id']}").fill("half a th")
+        told = page.locator(".batch-told")
+        await expect(told.get_by_role("status")).to_have_text("2 of 2 decided")
+        await told.get_by_text("Result").click()
+        await expect(told.locator(".outcomes li")).to_have_count(2)
+        await expect(page.locator(f"#reason-{rows['mail']['approval_id']}")).to_have_value("half a th")
+        assert ["approve", "approve"] == [claims.verb for claims in house.approvers.claims]
+        await told.get_by_role("button", name="Close").click()
+        await expect(told).to_have_count(0)
+        assert [] == await faults_of(page)

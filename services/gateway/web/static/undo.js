@@ -21,6 +21,11 @@ function submitAs(form, fields) {
   sent.submit();
 }
 
+// Where a form leads in a session that is over.
+function signInLater() {
+  return `/sign-in?${new URLSearchParams({ unsent: "1", back: location.pathname + location.search })}`;
+}
+
 // Sent although its page is on its way out.
 function sendLeaving(address, fields) {
   return fetch(address, { method: "POST", body: new URLSearchParams(fields), keepalive: true });
@@ -126,12 +131,16 @@ export function decideInPlace(root) {
       const body = new URLSearchParams(decision.fields);
       const answer = await fetch(decision.address, { method: "POST", body });
       // Only a session that is over leads elsewhere; whoever signs in again comes back to the list, and is told before.
-      if (answer.redirected) location.assign(`/sign-in?${new URLSearchParams({ unsent: "1", back: location.pathname + location.search })}`);
+      if (answer.redirected) location.assign(signInLater());
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const now = page.querySelector(".item");
       if (!now) throw new Error(page.querySelector("h1")?.textContent ?? String(answer.status));
       held.delete(decision.id);
-      show(root.getElementById(`item-${decision.id}`) ?? decision.item, root.importNode(now, true));
+      const item = root.getElementById(`item-${decision.id}`);
+      const fault = now.querySelector(":scope > .notice")?.textContent;
+      if (item) show(item, root.importNode(now, true));
+      // The list was drawn anew without it, because somebody else has decided.
+      else if (fault) tell(`${now.querySelector("a.open").textContent.trim()} ${fault}`);
     } catch (error) {
       forget(decision);
       const item = root.getElementById(`item-${decision.id}`) ?? decision.item;
@@ -166,21 +175,55 @@ export function decideInPlace(root) {
     const said = approved ? t("{count} approved.", { count: number }) : t("{count} denied.", { count: number });
     const boxes = [...root.querySelectorAll("input[form=batch]")].filter((each) => !each.disabled);
     batch = { fields, sent: false };
+    // A second tap or Enter in the same place must not take back what the first one did.
+    const began = performance.now();
     batch.line = heldLine(approved, said, () => {
+      if (performance.now() - began < REST_MS) return;
       clearTimeout(batch.timer);
-      batch.line.remove();
-      form.removeAttribute("inert");
-      for (const box of boxes) box.inert = false;
-      batch = null;
+      endBatch(form, boxes);
     });
-    batch.timer = setTimeout(() => {
-      batch.sent = true;
-      submitAs(form, fields);
-    }, seconds * 1000);
+    batch.timer = setTimeout(() => sendBatch(form, fields, boxes), seconds * 1000);
     form.setAttribute("inert", "");
     for (const box of boxes) box.inert = true;
     form.before(batch.line);
-    batch.line.querySelector(".undo").focus();
+    form.classList.add("held");
+    root.querySelector(".item[data-current]")?.focus({ preventScroll: true });
+  }
+
+  function endBatch(form, boxes) {
+    batch.line.remove();
+    form.classList.remove("held");
+    form.removeAttribute("inert");
+    for (const box of boxes) box.inert = false;
+    batch = null;
+  }
+
+  // What became of each stands on the list; the list and what is being written beside it stay where they are.
+  async function sendBatch(form, fields, boxes) {
+    batch.sent = true;
+    batch.line.querySelector(".undo").remove();
+    try {
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(fields) });
+      if (answer.redirected) location.assign(signInLater());
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const outcomes = page.querySelector(".outcomes");
+      const said = page.querySelector("h1")?.textContent.trim() ?? String(answer.status);
+      if (!outcomes) throw new Error(said);
+      const close = make("button", { type: "button", class: "plain" }, t("Close"));
+      const each = make("details", {}, make("summary", {}, t("Result")), root.importNode(outcomes, true));
+      each.open = outcomes.querySelector(".not") !== null;
+      const told = make("section", { class: "batch-told", "aria-label": said }, make("p", { role: "status" }, said), each, close);
+      close.addEventListener("click", () => told.remove());
+      root.querySelector(".batch-told")?.remove();
+      form.before(told);
+      for (const box of boxes) box.checked = false;
+      for (const value of fields.getAll("item")) {
+        root.getElementById(`item-${value.split(".")[0]}`)?.dispatchEvent(new CustomEvent("refresh"));
+      }
+    } catch (error) {
+      tell(t("Not sent: {error}", { error: error.message }));
+    }
+    endBatch(form, boxes);
   }
 
   // Each is sent as it stands; returns what is on its way.
