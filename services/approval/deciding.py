@@ -22,6 +22,7 @@ from placet.domain import deciders
 from placet.domain.approvers import is_person, read_approver
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
+from placet.domain.votes import last_votes
 from placet.runtime.work import Cause, Work
 
 
@@ -132,10 +133,11 @@ def _place(approval: Approval | None) -> tuple[str, int, int]:
 def _consent(made: Made, counting: Approval) -> Consent:
     """Return whose approvals stand behind a call that was approved, and which calls it comes after."""
     voter = Voter.of(made.sent.claims)
-    others = [each.voter for each in made.votes if each.verb == "approve"] if counting.revision > 1 else []
+    last = last_votes(made.votes).values() if counting.revision > 1 else ()
+    others = [each.voter for each in last if each.verb == "approve"]
     # Who may not approve any more was not counted.
     others = [each for each in others if deciders.may_approve(counting, each, made.directory)]
-    voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
+    voters = [voter, *(each for each in others if each.identity != voter.identity)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}
     keys = [each.key_id for each in voters if each.key_id]
@@ -154,7 +156,7 @@ def _seated(approval: Approval, voter: Voter, directory: Directory) -> Iterator[
 
     Those have to be there still when the call begins, with the key that they said so with.
     """
-    left = (approval.seats or {}).get(voter.counts_as)
+    left = (approval.seats or {}).get(voter.identity)
     given = (each.by for each in approval.delegations if each.to == voter.identity)
     taken: frozenset[int] = frozenset()
     for seated in (voter, *given):

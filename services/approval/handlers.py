@@ -55,8 +55,7 @@ async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: W
     known: list[tuple[Cause, Approval]] = []
     refused: list[tuple[Cause, Approval]] = []
     if not deps.quota.has_room(Counter(each.message.call.tenant for each in arrivals)):
-        # Some may have ended since it was counted.
-        await deps.quota.count(deps.units.database)
+        await deps.quota.count_again(deps.units.database)
     for arrival in arrivals:
         requested, cause = arrival.message, arrival.cause
         verify_signed(deps.verifier, requested)

@@ -91,8 +91,8 @@ class ActiveRulebook:
         if both == self._looked_for:
             return
         # A rulebook that is refused may have the people that it had before: that is no change of theirs.
-        changed = self._known is None or people != replace(self._known, digest=people.digest)
-        changed |= people.digest != self._refused[0]
+        kept = self._known is not None and people == replace(self._known, digest=people.digest)
+        changed = not (kept and people.digest == self._refused[0])
         if changed and people.digest not in {"", self._source.digest, self._looked_for[1]}:
             async with self._units.begin() as work:
                 text = outline(people)

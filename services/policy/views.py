@@ -15,16 +15,18 @@ VIEWS = {
         FROM policy.activations
     """,
     # Approval asks it when people have said yes: was the call held by the rules of today? And by the people of today,
-    # where a directory took over since that rulebook did.
+    # if these stand in a file of their own, or stood in a rulebook that is refused?
     "active_rulebook": """
-        SELECT now.digest, (
-            SELECT digest FROM policy.activations WHERE kind = 'directory' AND activated_at > now.activated_at
-            ORDER BY activated_at DESC LIMIT 1
-        ) AS directory_digest
+        SELECT rules.digest, people.digest AS directory_digest,
+               people.activated_at > rules.activated_at AS people_since
         FROM (
             SELECT digest, activated_at FROM policy.activations
             WHERE kind = 'rulebook' ORDER BY activated_at DESC LIMIT 1
-        ) AS now
+        ) AS rules
+        LEFT JOIN (
+            SELECT digest, activated_at FROM policy.activations
+            WHERE kind = 'directory' ORDER BY activated_at DESC LIMIT 1
+        ) AS people ON true
     """,
     "verdicts": """
         SELECT verdict_id, call_id, tenant, schema_digest, effect, rule, reason, rulebook_digest, judged_at

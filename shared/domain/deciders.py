@@ -45,13 +45,8 @@ class Voter:
         return f"{ANONYMOUS}{self.person.removeprefix(ANONYMOUS)}" if anonymous else self.person
 
     @property
-    def counts_as(self) -> str:
-        """Who counts once, over all channels: a visitor as who holds the token, the opener first."""
-        return self.behind[0] if self.behind[0] in self.opened_by.split()[:1] else self.behind[-1]
-
-    @property
     def behind(self) -> tuple[str, ...]:
-        """Who may be behind what they say: of a token everybody who holds it, else themselves."""
+        """Identities that may have cast a vote of theirs: all holders of a token, else the voter."""
         holders = self.opened_by.split() if self.proof == "conversation_token" else []
         return tuple(each for each in holders if each != "-" and not each.startswith(ANSWERED)) or (self.identity,)
 
@@ -63,7 +58,7 @@ class Voter:
         )
 
 
-#: Whom a vote counts as (`Voter.counts_as`) -> what it counts for: numbers of panels, and `placet.domain.votes.VETO`.
+#: Identity of who voted -> what it counts for: numbers of panels, and `placet.domain.votes.VETO`.
 Seats = Mapping[str, frozenset[int]]
 
 
@@ -213,7 +208,7 @@ def all_panels(held: Held, voter: Voter, directory: Directory, voted: Collection
     if not held.delegations or _barred(held, voter, directory):
         return own
     for delegation in held.delegations:
-        if delegation.to == voter.identity and delegation.by.counts_as not in voted:
+        if delegation.to == voter.identity and delegation.by.identity not in voted:
             own |= own_panels(held, delegation.by, directory)
     return own
 

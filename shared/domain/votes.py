@@ -57,7 +57,7 @@ class Tally:
 
     @property
     def counting(self) -> frozenset[str]:
-        """Of whom the last vote counts, as `Voter.counts_as` names them."""
+        """Of whom the last vote counts, by their identity."""
         return frozenset(person for person, numbers in self.seats.items() if numbers)
 
     @property
@@ -73,28 +73,26 @@ class Tally:
 
 
 def last_votes(votes: Iterable[Vote]) -> dict[str, Vote]:
-    """Return by whom it counts as what each person said last; `votes` are in the order in which they were made.
+    """Return what each person said last, by their identity; `votes` are in the order in which they were made.
 
-    A visitor's token is in the hands of everybody who opened the conversation or took it, so what it says counts as any
-    of them who votes with a proof of their own: one person never fills two places with two proofs.
+    A visitor's token is in the hands of everybody who opened the conversation or took it. So what it says replaces
+    nobody's own vote, and while one of them has voted with a proof of their own it counts for nothing, unless it alone
+    denies: one person never fills two places with two proofs.
     """
     last: dict[str, Vote] = {}
     for vote in votes:
-        voter = vote.voter
-        same = [who for who, other in last.items() if _may_be_one(voter, other.voter)]
-        said = [each for each in voter.behind if each in same]
-        for who in same:
-            if last[who].voter.proof == "conversation_token":
-                del last[who]
-        last[said[-1] if said else voter.counts_as] = vote
-    return last
+        last.pop(vote.voter.identity, None)
+        last[vote.voter.identity] = vote
+    return {who: vote for who, vote in last.items() if not _is_said_in_person(vote, last)}
 
 
-def _may_be_one(voter: Voter, other: Voter) -> bool:
-    return other.identity in {voter.identity, *voter.behind} or voter.identity in other.behind
+def _is_said_in_person(vote: Vote, last: Mapping[str, Vote]) -> bool:
+    """Tell whether a holder of a token has voted themselves, so that its vote adds nothing."""
+    own = [last[who].verb for who in vote.voter.behind if who in last and who != vote.voter.identity]
+    return bool(own) and (vote.verb != "deny" or "deny" in own)
 
 
-def _behind_others(last: Mapping[str, Vote], person: str) -> set[str]:
+def behind_others(last: Mapping[str, Vote], person: str) -> set[str]:
     """Return everybody who may be behind the votes of others."""
     return {each for who, vote in last.items() if who != person for each in (who, *vote.voter.behind)} - {person}
 
@@ -134,7 +132,7 @@ def tally(held: Held, votes: Iterable[Vote], directory: Directory, new: Vote | N
     A denial that decides goes first.
     """
     last = last_votes((*votes, *([new] if new else [])))
-    seats = {person: _seats(held, vote, directory, _behind_others(last, person)) for person, vote in last.items()}
+    seats = {person: _seats(held, vote, directory, behind_others(last, person)) for person, vote in last.items()}
     if held.seats is not None:
         seats |= {
             person: numbers & held.seats.get(person, frozenset())

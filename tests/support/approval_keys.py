@@ -12,7 +12,9 @@ def create_keys_view(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "read"')
         connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
-        connection.execute('CREATE TABLE "read".active_rulebook (digest text, directory_digest text)')
+        connection.execute(
+            'CREATE TABLE "read".active_rulebook (digest text, directory_digest text, people_since boolean)'
+        )
         connection.execute('CREATE TABLE "read".askers (tenant text, conversation_id text, people text)')
         connection.execute(
             'CREATE TABLE "read".key_makers'
@@ -31,9 +33,8 @@ async def revoke(replica: Replica, key_id: str) -> None:
     await replica.execute("UPDATE read.api_keys SET revoked_at = clock_timestamp() WHERE key_id = :id", id=key_id)
 
 
-async def judge_by(replica: Replica, digest: str, directory: str | None = None) -> None:
-    """Let policy judge by this rulebook, and by this directory where it took over since."""
+async def judge_by(replica: Replica, digest: str, directory: str | None = None, *, since: bool = True) -> None:
+    """Let policy judge by this rulebook, and by this directory, which took over before or since."""
     await replica.execute("DELETE FROM read.active_rulebook")
-    await replica.execute(
-        "INSERT INTO read.active_rulebook VALUES (:digest, :directory)", digest=digest, directory=directory
-    )
+    insert = "INSERT INTO read.active_rulebook VALUES (:digest, :directory, :since)"
+    await replica.execute(insert, digest=digest, directory=directory, since=since)

@@ -22,18 +22,21 @@ RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"
 
 
 class Today(NamedTuple):
-    """What policy judges by: digests of the rulebook, and of the people where they changed since that took over.
-
-    Each is empty where there is none.
-    """
+    """What policy judges by: digests of the rulebook and of the newest people of their own; each may be empty."""
 
     rulebook: str = ""
     directory: str = ""
+    #: Whether these people came after that rulebook.
+    people_since: bool = False
 
     def differs(self, approval: Approval) -> bool:
-        """Tell whether an approval's call was judged by anything else."""
-        judged_by = (approval.rulebook_digest, approval.directory_digest)
-        return any(now not in {"", then} for now, then in zip(self, judged_by, strict=True))
+        """Tell whether an approval's call was judged by anything else.
+
+        One that was judged by the people of its rulebook knows no others, unless these came later.
+        """
+        then = approval.directory_digest
+        others = self.directory not in {"", then} and (bool(then) or self.people_since)
+        return self.rulebook not in {"", approval.rulebook_digest} or others
 
 
 #: Nobody knows what policy judges by, so nothing differs from it.

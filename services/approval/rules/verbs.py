@@ -45,14 +45,14 @@ def with_voters(approval: Approval, cast: Iterable[Vote], directory: Directory) 
 
     Whoever could not decide any more when votes were counted, or was given a place since, may vote once more.
     """
-    last = {who: vote.voter for who, vote in votes.last_votes(cast).items()}
+    last = votes.last_votes(cast)
     closed_to = excluded(approval.call.requester, approval.approval_rule)
-    for who, voter in last.items():
+    for who, vote in last.items():
         seats = None if approval.seats is None else approval.seats.get(who, frozenset())
-        others = last.keys() - {who}
-        if seats is None or (seats and deciders.all_panels(approval, voter, directory, others) <= seats):
-            closed_to[who] = voter.key_id
-    return replace(approval, voters={who: voter.key_id for who, voter in last.items()}, closed_to=closed_to)
+        others = votes.behind_others(last, who)
+        if seats is None or (seats and deciders.all_panels(approval, vote.voter, directory, others) <= seats):
+            closed_to[who] = vote.voter.key_id
+    return replace(approval, voters={who: vote.voter.key_id for who, vote in last.items()}, closed_to=closed_to)
 
 
 def closed(asked: Asked, approval: Approval, event: Event) -> Approval:
@@ -130,7 +130,7 @@ def _delegate(asked: Asked) -> Answer:
     approval, to = asked.approval, asked.claims.to
     if not _may_stand_in(asked):
         return asked.invalid("This person cannot decide in your place.")
-    kept = tuple(each for each in approval.delegations if each.by.counts_as != asked.voter.counts_as)
+    kept = tuple(each for each in approval.delegations if each.by.identity != asked.voter.identity)
     after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
     after = with_voters(after, asked.votes, asked.directory)
     return asked.accepted(f"{to} may decide in your place.", after, "delegated")

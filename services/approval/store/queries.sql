@@ -61,7 +61,8 @@ SELECT a.*, given.number, statement_timestamp() AS now, d.person AS said_by, d.v
             AND e.step = a.step AND e."position" < a."position" AND e.state = 'approved'
             AND e.closed_at > statement_timestamp() - make_interval(secs => e.permit_expires_after_seconds)
             AND NOT coalesce((e.approval_rule ->> 'independent')::boolean, false)
-    ) AS earlier, today.digest AS rulebook_now, today.directory_digest AS directory_now
+    ) AS earlier, today.digest AS rulebook_now, today.directory_digest AS directory_now,
+    today.people_since
 FROM unnest(:tenants::text[], :approval_ids::text[], :decision_ids::text[], :key_ids::text[])
     WITH ORDINALITY AS given (tenant, approval_id, decision_id, key_id, number)
 LEFT JOIN approval.approvals AS a ON a.approval_id = given.approval_id AND a.tenant = given.tenant

@@ -87,7 +87,7 @@ def reading_from(row: Row) -> Reading:
         frozenset(row["revoked"]),
         earlier,
         tuple(row["earlier"]),
-        Today(row["rulebook_now"] or "", row["directory_now"] or ""),
+        Today(row["rulebook_now"] or "", row["directory_now"] or "", people_since=bool(row["people_since"])),
     )
 
 

@@ -106,7 +106,7 @@ async def decidable(
 def _may_decide(row: Row, caller: Caller, directory: Directory, *, again: bool) -> bool:
     voter = _voter(caller, row["requester"], row["opened_by"])
     gone, closed_to = directory.revoked_keys, row["closed_to"]
-    if not again and voter.counts_as in closed_to and closed_to[voter.counts_as] not in gone:
+    if not again and voter.identity in closed_to and closed_to[voter.identity] not in gone:
         return False
     voted = {who for who, key in row["voters"].items() if key not in gone}
     return deciders.decides_now(held_of(row), voter, directory, voted)

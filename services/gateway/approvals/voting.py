@@ -51,7 +51,7 @@ def count(approval: Row, votes: Iterable[Row], directory: Directory) -> Counted:
     cast = [(row, _vote_of(row)) for row in votes]
     row_of = {id(vote): row for row, vote in cast}
     last = last_votes(vote for _, vote in cast)
-    came = tally(held_of(approval), last.values(), directory)
+    came = tally(held_of(approval), (vote for _, vote in cast), directory)
     stand = came.counting if approval["state"] == "pending" else last.keys()
     return Counted(
         came,

@@ -127,8 +127,9 @@ def _given(name: str) -> sa.BindParameter[Any]:
 _FIND = _find_statement()
 _ASKERS = sa.text("SELECT people FROM read.askers WHERE tenant = :of_tenant AND conversation_id = :place")
 _KEY_MAKERS = sa.text(
-    # What was asked with a key that is revoked by now may be judged late.
-    "SELECT created_by FROM read.key_makers WHERE tenant = :of_tenant AND person = :name AND taken_over_at IS NULL"
+    # What was asked with a key before it was taken over, or revoked, may be judged late.
+    "SELECT created_by FROM read.key_makers WHERE tenant = :of_tenant AND person = :name"
+    " AND (taken_over_at IS NULL OR taken_over_at > clock_timestamp() - interval '1 day')"
     " AND (revoked_at IS NULL OR revoked_at > clock_timestamp() - interval '30 days')"
 )
 _LOCK = sa.select(GRANTS.c.grant_id).where(GRANTS.c.grant_id == sa.bindparam("using")).with_for_update()

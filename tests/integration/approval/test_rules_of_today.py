@@ -68,12 +68,20 @@ async def test_another_rulebook_is_asked_unless_the_rule_says_otherwise(
 async def test_other_people_are_asked_about_as_other_rules_are(replica: Replica, gateway: Signer) -> None:
     """A rule may deny whoever left a group: policy judges anew where the directory changed since, and only there."""
     found: list[type[Message]] = []
-    for held_with, now in (("a" * 64, "a" * 64), ("a" * 64, "c" * 64), ("", "c" * 64), ("a" * 64, None)):
-        await judge_by(replica, RULEBOOK_DIGEST, now)
+    others = "c" * 64
+    for held_with, now, since in (
+        ("a" * 64, "a" * 64, True),
+        ("a" * 64, others, True),
+        # Also where the rulebook that it was held by took over once more.
+        ("a" * 64, others, False),
+        ("", others, True),
+        ("", others, False),
+        ("a" * 64, None, False),
+    ):
+        await judge_by(replica, RULEBOOK_DIGEST, now, since=since)
         found += ends(await approved(replica, gateway, "ada", "bob", directory_digest=held_with))
-    assert ["ToolCallPermitted", "CallApproved", "CallApproved", "ToolCallPermitted"] == [
-        each.__name__ for each in found
-    ]
+    asked, runs = "CallApproved", "ToolCallPermitted"
+    assert [runs, asked, asked, asked, runs, runs] == [each.__name__ for each in found]
 
 
 async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: Signer, verifier: Verifier) -> None:

@@ -358,7 +358,8 @@ async def test_a_revocation_and_a_use_at_once_have_one_truth(
         ("visitor-1", "person:front person:bob", [], PERMITTED),
         ("visitor-1", "person:front person:ada", [], HELD),
         ("person:robot", "", [("person:ada", None)], HELD),
-        ("person:robot", "", [("person:ada", "now()")], PERMITTED),
+        ("person:robot", "", [("person:ada", "now()")], HELD),
+        ("person:robot", "", [("person:ada", "now() - interval '2 days'")], PERMITTED),
         ("person:robot", "", [("person:bob", None)], PERMITTED),
     ],
 )

@@ -213,7 +213,7 @@ async def test_a_change_of_people_is_an_activation_without_addresses(
     first, second = await with_fresh_people(with_people, policy_url, changed)
     with psycopg.connect(policy_url) as connection:
         digests = connection.execute(VIEWS["active_rulebook"]).fetchall()
-    assert [(load_rulebook(with_people.rulebook).digest, second["digest"])] == digests
+    assert [(load_rulebook(with_people.rulebook).digest, second["digest"], True)] == digests
     assert load_rulebook(with_people.rulebook).directory.digest == second["digest"]
     lines = [line for line in second["diff"].splitlines()[2:] if line[0] in "+-"]
     assert ["-group ops: ada", "+group ops: ada, bob"] == [line for line in lines if "group" in line]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -374,8 +375,22 @@ def test_a_token_counts_once_whoever_took_it_between_two_votes() -> None:
     approval = held_by(approvers=["requester", "person:bob", "person:carl"], approvals=3)
     asker = Voter(approval.call.requester, ("requester",), "conversation_token", approval.call.conversation_id)
     said = [Vote(asker, "approve"), Vote(replace(asker, opened_by="person:bob"), "approve")]
-    assert ["person:bob"] == list(last_votes(said))
+    assert [said[1]] == list(last_votes(said).values())
     assert ["person:bob"] == list(last_votes([*said, vote("bob")]))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_token_replaces_nobodys_own_vote(order: tuple[int, ...]) -> None:
+    """Ada and bob hold it and have voted themselves: whatever it says, and whenever, what they said stands."""
+    asker = Voter("v-42", ("requester",), "conversation_token", "conversation-1", None, "person:ada person:bob")
+    for own in ("approve", "deny", "abstain"):
+        for said in ("approve", "deny", "abstain"):
+            cast = [vote("ada"), replace(vote("bob"), verb=own), Vote(asker, said)]
+            found = last_votes([cast[at] for at in order])
+            assert ("approve", own) == (found["person:ada"].verb, found["person:bob"].verb)
+            alone = said == "deny" and own != "deny"
+            assert alone == (asker.identity in found)
+            assert found == last_votes(found.values())
 
 
 def test_a_token_never_stands_in_a_place_that_was_given_to_its_opener() -> None:
