@@ -27,6 +27,8 @@ from placet.runtime.sql import Connection
 
 #: Written by machines: none of their texts names anybody, but history, which is erased in its own way.
 _NOT_REPLACED = frozenset({"history", "inbox", "checkpoints", "sealing", "workspace_blobs"})
+#: What no row of theirs is found by: a message's copy, what was asked to be erased, contents of files.
+_NAMES_NOBODY = frozenset({"inbox", "erasures", "workspace_blobs"})
 #: Whom an erasure that is not done yet is about: whoever does it has to know.
 _ASKED = ("erasures", "who")
 _NO_TIME = timedelta(0)
@@ -98,16 +100,17 @@ async def erase(database: Database, name: str) -> Erased:
 
 
 async def _is_known(database: Database, identity: str, name: str) -> bool:
-    """Tell whether anything names somebody."""
+    """Tell whether anything names somebody, in any spelling that would be replaced."""
+    pattern = "|".join(old for old, _ in _spellings(identity, "", []))
     async with database.single() as connection:
         if await connection.run(QUERIES.bare_names, name=name):
             return True
         for table in metadata.sorted_tables:
             texts = [f'CAST("{each.name}" AS text) ~ :pattern' for each in table.columns if _is_text(each)]
-            if table.name in {"inbox", "erasures", "workspace_blobs"} or not texts:
+            if table.name in _NAMES_NOBODY or not texts:
                 continue
             statement = f'SELECT FROM "{table.schema}"."{table.name}" WHERE {" OR ".join(texts)} LIMIT 1'
-            if await connection.run(query("named", statement), pattern=_pattern(identity)):
+            if await connection.run(query("named", statement), pattern=pattern):
                 return True
     return False
 
@@ -153,7 +156,7 @@ async def _erase_history(
         FROM read.history AS r
         WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL
             AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (
-            h.actor = :identity OR h.actor = :visitor AND h.call_id = ANY (:calls::text[])
+            h.actor = :identity OR :visitor <> '' AND h.actor = :visitor AND h.call_id = ANY (:calls::text[])
             OR CAST(h.detail AS text) ~ :pattern
             OR h.event = 'result_came' AND h.call_id = ANY (:calls::text[])
         )

@@ -185,7 +185,7 @@ def split_quotes(text: str) -> tuple[str, str]:
         return text, ""
     own: list[str] = []
     quoted: list[str] = []
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.replace("\r\n", "\n").split("\n")]
     to_the_end, begun = False, 0
     for at, line in enumerate(lines):
         begun = max(begun - 1, 0)

@@ -99,7 +99,7 @@ class Caller:
             if not self.own_key and not self.scopes:
                 detail = "Somebody else made this key: it is good once its owner has taken it over."
             raise Refused(
-                "You lack the scope that this needs.",
+                "This key lacks a scope that is needed here.",
                 status=403,
                 kind="scope-missing",
                 scopes=list(scopes),

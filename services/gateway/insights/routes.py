@@ -39,7 +39,7 @@ from placet.gateway.insights.numbers import (
     without_names,
 )
 from placet.gateway.insights.store import load_held, load_votes
-from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_still, suggest
+from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_no_more, suggest
 from placet.gateway.store import reading
 
 router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
@@ -198,11 +198,11 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> tuple[list
     return held, made, report
 
 
-async def asked_still(deps: Deps, found: Iterable[AlwaysApproved]) -> frozenset[tuple[str, str]]:
-    """Return the rules, with tools, that the rulebook's file asks people about still; none where it cannot be read."""
+async def asked_no_more(deps: Deps, found: Iterable[AlwaysApproved]) -> frozenset[tuple[str, str]]:
+    """Return the rules, with tools, of the rulebook's file that ask nobody; none where it cannot be read."""
     try:
         text = await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
-        return await asyncio.to_thread(asks_still, text, [(each.rule, each.tool) for each in found])
+        return await asyncio.to_thread(asks_no_more, text, [(each.rule, each.tool) for each in found])
     except (OSError, UnicodeDecodeError, RulebookInvalid):
         return frozenset()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
@@ -71,13 +70,15 @@ def suggest(rulebook: str, rule: str, tool: str, approved: int, *, in_place: boo
     )
 
 
-def asks_still(rulebook: str, held: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """Return those of `held`, rules with tools, that a rulebook asks people about still; raise RulebookInvalid."""
+def asks_no_more(rulebook: str, held: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return those of `held`, rules with tools, that a rulebook has and asks nobody about; raise RulebookInvalid."""
     rules, found = _rules(parse_yaml("rulebook", rulebook.encode()).data), set()
     for rule, tool in held:
-        with suppress(NotSuggested):
+        try:
             _asking(rules, rule, tool)
-            found.add((rule, tool))
+        except NotSuggested:
+            if any(each.get("name") == rule for each in rules):
+                found.add((rule, tool))
     return frozenset(found)
 
 
@@ -97,7 +98,7 @@ def _asking(rules: Sequence[dict[str, Any]], rule: str, tool: str) -> int:
     wanted = (_narrowed(entry, tool), entry.get("when"))
     for each in rules[:place]:
         if each.get("effect") == "allow" and (each.get("match"), each.get("when")) == wanted:
-            raise NotSuggested(f"The rule {each.get('name')} lets such calls through already.")
+            raise NotSuggested("A rule above lets such calls through already.")
     return place
 
 

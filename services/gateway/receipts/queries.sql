@@ -14,9 +14,9 @@ SELECT service, id, line, salt, CASE WHEN salt IS NOT NULL THEN said END AS said
 FROM read.history WHERE tenant = :tenant AND call_id = :call_id ORDER BY at, service, id LIMIT :most
 
 -- name: erasures
--- Erasures that name a row by the digest that it keeps.
-SELECT id FROM gateway.history
-WHERE tenant = :tenant AND machine = 'erasure' AND event = 'erased' AND detail -> 'said' @> to_jsonb(:said::text)
+-- Erasures that name rows by the digests that these keep. No index knows them: it is asked once for a receipt.
+SELECT h.id, named.said FROM gateway.history AS h, jsonb_array_elements_text(h.detail -> 'said') AS named (said)
+WHERE h.tenant = :tenant AND h.machine = 'erasure' AND h.event = 'erased' AND named.said = ANY (:said::text[])
 
 -- name: ends
 SELECT coalesce(min(number), 1) AS oldest, coalesce(max(number), 0) AS newest FROM gateway.checkpoints WHERE tenant = :tenant

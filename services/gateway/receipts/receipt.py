@@ -52,15 +52,15 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
 
 async def _proved(chain: Chain, parts: Parts) -> tuple[list[Json], dict[str, str]]:
     rows, blocks = [], {}
-    for row in parts.history:
-        try:
-            proof = await chain.prove(row["service"], row["id"])
-            if row["salt"] is None and not await chain.is_erased(json.loads(row["line"])["said"]):
-                proof = None
-        except ChainChanged as error:
-            title = "The history of this call is not the one that was sealed."
-            raise Refused(title, status=409, kind="history-changed", found=str(error)) from error
-        if proof is None:
+    gone = {json.loads(row["line"])["said"] for row in parts.history if row["salt"] is None}
+    try:
+        proofs = [await chain.prove(row["service"], row["id"]) for row in parts.history]
+        sealed = await chain.erased(gone)
+    except ChainChanged as error:
+        title = "The history of this call is not the one that was sealed."
+        raise Refused(title, status=409, kind="history-changed", found=str(error)) from error
+    for row, proof in zip(parts.history, proofs, strict=True):
+        if proof is None or not sealed:
             title = "The history of this call is not sealed yet. Try again in a few seconds."
             raise Refused(title, status=409, kind="not-sealed", retry_after_seconds=SEALED_SOON_SECONDS)
         blocks[str(proof.block.number)] = proof.block.token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,12 +90,15 @@ class Chain:
             raise ChainChanged(f"block {block.number}")
         return Proof(block, place, path(leaves, place))
 
-    async def is_erased(self, said: str) -> bool:
-        """Tell whether a sealed erasure names a row by the digest that it keeps; raise ChainChanged where none does."""
-        found = await self.connection.run(QUERIES.erasures, tenant=self.tenant, said=said)
-        if not found:
+    async def erased(self, said: Collection[str]) -> bool:
+        """Tell whether sealed erasures name rows by the digests that they keep; raise ChainChanged where none does."""
+        if not said:
+            return True
+        found = await self.connection.run(QUERIES.erasures, tenant=self.tenant, said=sorted(said))
+        if {row["said"] for row in found} != set(said):
             raise ChainChanged("a row says that it was erased, and no erasure names it")
-        return any([await self.prove("gateway", row["id"]) for row in found])
+        proved = {row["id"]: bool(await self.prove("gateway", row["id"])) for row in found}
+        return {row["said"] for row in found if proved[row["id"]]} == set(said)
 
     async def _block_of(self, service: str, row_id: int) -> Checkpoint | None:
         """Return the first block that goes up to a row: each goes as far as the one before it, or further."""

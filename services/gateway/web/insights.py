@@ -14,7 +14,7 @@ from placet.gateway.approvals.decisions import in_words
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
-from placet.gateway.insights.routes import Days, Named, ProposalIn, asked_still, insights, propose, suggestion
+from placet.gateway.insights.routes import Days, Named, ProposalIn, asked_no_more, insights, propose, suggestion
 from placet.gateway.web.plots import HEIGHT, WIDTH, bars, line, shares
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render
 from placet.gateway.web.sheets import common
@@ -47,7 +47,7 @@ async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
         people=found.people[:ROWS_MAX],
         ends=ENDS,
         bounds=BOUNDS,
-        asked_still=await asked_still(deps, found.always_approved),
+        asked_no_more=await asked_no_more(deps, found.always_approved),
         took=took,
         histograms=[(each.rule, each.histogram) for each in rules],
         bars=bars,

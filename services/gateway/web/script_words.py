@@ -30,7 +30,7 @@ SCRIPT_WORDS = (
     "The turn ended: {why}",
     "Total",
     "Undo",
-    "Yours was not sent: it was decided meanwhile.",
+    "Your decision was not sent: somebody else decided first.",
     "Yours was not sent, it was decided meanwhile: {summary}",
     "added: ",
     "answered",

@@ -30,7 +30,7 @@ def check_writable(tree: Tree, parts: Parts) -> None:
 
 def _problem(folder: int, name: str) -> int:
     """Return the number of the error that changing a name in an open folder would meet; 0: none that can be known."""
-    if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
+    if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
         return errno.EACCES
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False) if name else None

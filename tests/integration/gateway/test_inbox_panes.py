@@ -263,7 +263,7 @@ async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
         over = "UPDATE read.approvals SET state = 'denied', decided_by = 'person:cy', closed_at = now()"
         house.query(f"{over} WHERE approval_id = %s", rows["refund"]["approval_id"])
         await page.locator("#main").dispatch_event("refresh")
-        await expect(page.get_by_role("alert")).to_have_text("Yours was not sent: it was decided meanwhile.")
+        await expect(page.get_by_role("alert")).to_have_text("Your decision was not sent: somebody else decided first.")
         assert [] == house.approvers.claims
 
 

@@ -334,7 +334,7 @@ def test_a_list_without_arguments_names_tools_alone() -> None:
     """Where the house sends no arguments, neither sentence nor warning stands in it."""
     for waiting, said in ((2, False), (40, True)):
         many = received(joint_letter(HEAD, some_cards(), PLACE, waiting))
-        sentence = f"In all, {waiting} calls that you are told about by mail"
+        sentence = f"In all, {waiting} calls that you are mailed about"
         assert [said, said] == [sentence in text_of(many, part) for part in ("plain", "html")]
     mail = received(joint_letter(replace(HEAD, arguments=False), some_cards(), PLACE))
     for kind in ("plain", "html"):

@@ -8,6 +8,8 @@ import { decideInPlace, decideOnPage } from "./undo.js";
 import { t } from "./words.js";
 
 const GATHER_MS = 250;
+//: A card is seen a moment after the time that it was opened at.
+const LATE_SECONDS = 60;
 const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
@@ -55,7 +57,7 @@ async function look() {
   if (!page) return;
   showTotal(page.getElementById("total"));
   // What moves up from the next page, because others have decided, is not new.
-  const isNew = (each) => Number(each.dataset.opened) > since && !document.getElementById(each.id);
+  const isNew = (each) => Number(each.dataset.opened) > since - LATE_SECONDS && !document.getElementById(each.id);
   const added = [...page.querySelectorAll(".item")].filter(isNew).length;
   until = Number(page.getElementById("main").dataset.now);
   if (!added) return;

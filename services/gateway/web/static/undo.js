@@ -6,10 +6,14 @@ import { t } from "./words.js";
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
 const REST_MS = 700;
 
-function heldLine(approved, said, back) {
+function heldLine(approved, said, back, rest = 0) {
   const text = make("span", { role: "status" }, said);
   const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
-  undo.addEventListener("click", back);
+  // Where it takes the place of what was pressed, a second tap or Enter must not take back what the first one did.
+  const began = performance.now();
+  undo.addEventListener("click", (event) => {
+    if (!event.isTrusted || performance.now() - began >= rest) back();
+  });
   return make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
 }
 
@@ -65,6 +69,7 @@ export function decideInPlace(root) {
     const before = held.get(item.dataset.approval);
     if (before?.sent) return;
     if (before) forget(before);
+    leaveBatch(item.dataset.approval);
     const fields = new FormData(form, event.submitter);
     const decision = { item, id: item.dataset.approval, form, address: `/inbox/${item.dataset.approval}/card`, fields };
     held.set(decision.id, decision);
@@ -171,23 +176,34 @@ export function decideInPlace(root) {
     const fields = new FormData(form, event.submitter);
     const number = fields.getAll("item").length;
     if (!number) return;
+    // What was pressed last counts.
+    for (const each of fields.getAll("item")) {
+      const before = held.get(each.split(".")[0]);
+      if (before && !before.sent) takeBack(before);
+    }
     const approved = fields.get("decision") === "approve";
     const said = approved ? t("{count} approved.", { count: number }) : t("{count} denied.", { count: number });
     const boxes = [...root.querySelectorAll("input[form=batch]")].filter((each) => !each.disabled);
     batch = { fields, sent: false };
-    // A second tap or Enter in the same place must not take back what the first one did.
-    const began = performance.now();
-    batch.line = heldLine(approved, said, () => {
-      if (performance.now() - began < REST_MS) return;
+    const back = () => {
       clearTimeout(batch.timer);
       endBatch(form, boxes);
-    });
+    };
+    batch.line = heldLine(approved, said, back, REST_MS);
     batch.timer = setTimeout(() => sendBatch(form, fields, boxes), seconds * 1000);
     form.setAttribute("inert", "");
     for (const box of boxes) box.inert = true;
     form.before(batch.line);
     form.classList.add("held");
     root.querySelector(".item[data-current]")?.focus({ preventScroll: true });
+  }
+
+  // What is decided by itself is not decided with the others, too.
+  function leaveBatch(id) {
+    if (!batch || batch.sent) return;
+    const items = batch.fields.getAll("item");
+    batch.fields.delete("item");
+    for (const each of items) if (!each.startsWith(`${id}.`)) batch.fields.append("item", each);
   }
 
   function endBatch(form, boxes) {
@@ -202,6 +218,10 @@ export function decideInPlace(root) {
   async function sendBatch(form, fields, boxes) {
     batch.sent = true;
     batch.line.querySelector(".undo").remove();
+    if (!fields.getAll("item").length) {
+      endBatch(form, boxes);
+      return;
+    }
     try {
       const answer = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(fields) });
       if (answer.redirected) location.assign(signInLater());
@@ -277,7 +297,7 @@ export function decideOnPage(root) {
     if (held) return;
     const fields = new FormData(form, event.submitter);
     const approved = verb.startsWith("approve");
-    const line = heldLine(approved, approved ? t("Approved.") : t("Denied."), takeBack);
+    const line = heldLine(approved, approved ? t("Approved.") : t("Denied."), takeBack, REST_MS);
     const timer = setTimeout(() => {
       held = null;
       submitAs(form, fields);
@@ -303,7 +323,7 @@ export function decideOnPage(root) {
     if (!form) {
       clearTimeout(held.timer);
       held.panel.classList.remove("held");
-      held.line.replaceWith(make("p", { class: "notice", role: "alert" }, t("Yours was not sent: it was decided meanwhile.")));
+      held.line.replaceWith(make("p", { class: "notice", role: "alert" }, t("Your decision was not sent: somebody else decided first.")));
       held = null;
       return;
     }
