@@ -28,6 +28,8 @@ def cast(asked: Asked, vote: Vote, approval: Approval) -> Answer:
     """Count a vote on `approval`, and close it where that decides."""
     way = votes.decided_alone(approval, vote, asked.directory)
     if way is None:
+        if vote.voter.identity not in votes.last_votes((*asked.votes, vote)):
+            return asked.invalid("Somebody who holds this conversation's token has voted in person: it adds nothing.")
         tally = votes.tally(approval, asked.votes, asked.directory, vote)
         # What was counted before there were seats may be enough the other way: nobody denies by approving.
         way = tally.way if tally.way == vote.verb else None

@@ -87,6 +87,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "Only somebody whose approval decides alone can allow such calls from now on.",
     "Somebody else changed the arguments meanwhile. Look at it again.",
     "An answer must say something.",
+    "Somebody who holds this conversation's token has voted in person: it adds nothing.",
     "Only somebody whose denial decides alone can answer instead of the tool.",
     "This person cannot decide in your place.",
     "You did not say that you are on it.",
