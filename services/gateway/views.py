@@ -16,7 +16,8 @@ VIEWS = {
     # with a key that they made for a person and that this one had not taken over, as cards have it.
     "askers": """
         SELECT tenant, conversation_id,
-               concat_ws(' ', CASE WHEN opener_decides THEN created_by END, nullif(relayed_by, '')) AS people
+               concat_ws(' ', CASE WHEN opener_decides THEN created_by END, nullif(relayed_by, '')) AS people,
+               btrim(regexp_replace(relayed_by, '(^| )[^~ ][^ ]*', '', 'g')) AS wrote
         FROM gateway.conversations
     """,
     "key_makers": """

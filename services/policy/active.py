@@ -55,6 +55,8 @@ class ActiveRulebook:
         self._recorded = False
         #: Digests of the rulebook and of the directory that were looked at last for who is missing.
         self._looked_for = ("", "")
+        #: Digest of the newest people that were recorded and are not those of the rulebook; empty for none.
+        self._own_people = ""
         #: The directory that was looked at last.
         self._known: Directory | None = None
         #: Digests of the version that was refused last, and of the directory that it was checked with.
@@ -93,7 +95,11 @@ class ActiveRulebook:
         # A rulebook that is refused may have the people that it had before: that is no change of theirs.
         kept = self._known is not None and people == replace(self._known, digest=people.digest)
         changed = not (kept and people.digest == self._refused[0])
-        if changed and people.digest not in {"", self._source.digest, self._looked_for[1]}:
+        of_rulebook = people.digest == self._source.digest
+        # Where those of a refused version were recorded, that the rulebook's own are back is news as well.
+        news = self._own_people not in {"", people.digest} if of_rulebook else people.digest != self._looked_for[1]
+        if changed and people.digest and news:
+            self._own_people = "" if of_rulebook else people.digest
             async with self._units.begin() as work:
                 text = outline(people)
                 await rulebooks.add_activation(work, digest=people.digest, source=text, by=BY_FILE, kind="directory")

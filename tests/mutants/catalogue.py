@@ -356,8 +356,8 @@ MUTANTS = (
         "people-of-then",
         "what somebody asked for runs although a rule denies it by now, because people changed and not the rules",
         "services/approval/rules/approval.py",
-        "then = approval.directory_digest",
-        "then = self.directory",
+        "others = bool(self.directory) and now != then and",
+        "others = False and now != then and",
         ("tests/integration/approval/test_rules_of_today.py",),
     ),
     Mutant(

@@ -15,7 +15,7 @@ def create_keys_view(url: str) -> None:
         connection.execute(
             'CREATE TABLE "read".active_rulebook (digest text, directory_digest text, people_since boolean)'
         )
-        connection.execute('CREATE TABLE "read".askers (tenant text, conversation_id text, people text)')
+        connection.execute('CREATE TABLE "read".askers (tenant text, conversation_id text, people text, wrote text)')
         connection.execute(
             'CREATE TABLE "read".key_makers'
             " (tenant text, person text, created_by text, taken_over_at timestamptz, revoked_at timestamptz)"

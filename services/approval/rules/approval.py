@@ -34,8 +34,8 @@ class Today(NamedTuple):
 
         One that was judged by the people of its rulebook knows no others, unless these came later.
         """
-        then = approval.directory_digest
-        others = self.directory not in {"", then} and (bool(then) or self.people_since)
+        then, now = approval.directory_digest, "" if self.directory == self.rulebook else self.directory
+        others = bool(self.directory) and now != then and (bool(then) or self.people_since)
         return self.rulebook not in {"", approval.rulebook_digest} or others
 
 

@@ -12,11 +12,12 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.messages import HandoverRequested, HolderChanged, OperatorSpoke
 from placet.contracts.transitions import ExpectedRace
+from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import name_of
 from placet.gateway.conversations.access import check_writable
 from placet.gateway.conversations.holder import Held, told
 from placet.gateway.conversations.service import Posted, PostedTexts, has_ended, refuse_other
-from placet.gateway.conversations.store import Conversation, lock_conversation
+from placet.gateway.conversations.store import Conversation, lock_conversation, note_relay
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.operators.store import move_holder
@@ -95,6 +96,7 @@ class Operators:
                 seen=answer.seen,
             )
             work.emit(spoke)
+            await note_relay(work.connection, conversation.place, (f"{ANSWERED}{caller.person}",))
             self.texts.remember(key, answer.text)
             return Posted(conversation_id, message_id)
 

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.ids import is_of_job
 from placet.contracts.messages import COMMIT_TOOL
+from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import identity_of, is_person
 from placet.gateway.tables import ApiKeyRow, ConversationRow, RestoreRow, StopRow
 from placet.runtime.database import table_of
@@ -87,6 +88,7 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     For a visitor that is whoever opened the conversation with a key that may decide too, `-` for nobody, and then who
     had a key that opened it or wrote as the visitor; for a person whoever made a key for them that they had not taken
     over when the call was held, also where it was revoked within a month before: what was asked with it may come late.
+    For both it is also who else wrote in the conversation, for the model reads that too.
     """
     c, k = _CONVERSATIONS.c, _KEYS.c
     here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id)
@@ -97,7 +99,11 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at - late
     named = sa.func.string_agg(k.created_by, sa.literal_column("' '"))
     makers = sa.select(named).where(*theirs, *before, working).correlate(view).scalar_subquery()
-    askers = sa.case((view.c.requester.like(f"{identity_of('')}%"), makers), else_=opener)
+    # Those in `relayed_by` with a mark before them.
+    wrote = sa.func.btrim(sa.func.regexp_replace(c.relayed_by, f"(^| )[^{ANSWERED} ][^ ]*", "", "g"))
+    others = sa.select(sa.func.nullif(wrote, "")).where(*here).correlate(view).scalar_subquery()
+    of_person = sa.func.concat_ws(" ", makers, others)
+    askers = sa.case((view.c.requester.like(f"{identity_of('')}%"), of_person), else_=opener)
     return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
 
 

@@ -125,7 +125,7 @@ def _given(name: str) -> sa.BindParameter[Any]:
 
 
 _FIND = _find_statement()
-_ASKERS = sa.text("SELECT people FROM read.askers WHERE tenant = :of_tenant AND conversation_id = :place")
+_ASKERS = sa.text("SELECT people, wrote FROM read.askers WHERE tenant = :of_tenant AND conversation_id = :place")
 _KEY_MAKERS = sa.text(
     # What was asked with a key before it was taken over, or revoked, may be judged late.
     "SELECT created_by FROM read.key_makers WHERE tenant = :of_tenant AND person = :name"
@@ -193,11 +193,12 @@ async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, to
 async def find_askers(work: Work, call: CallFacts) -> frozenset[str]:
     """Return who may have asked for a call in its requester's name, as the gateway knows: approval counts so too."""
     name = person_id(call.requester)
-    if name is None:
-        values = {"of_tenant": call.tenant, "place": call.conversation_id}
-        found = (await work.connection.execute(_ASKERS, values)).scalars()
-        return frozenset(each.removeprefix(ANSWERED) for people in found for each in people.split())
-    return frozenset((await work.connection.execute(_KEY_MAKERS, {"of_tenant": call.tenant, "name": name})).scalars())
+    place = {"of_tenant": call.tenant, "place": call.conversation_id}
+    rows = (await work.connection.execute(_ASKERS, place)).all()
+    found = [each for row in rows for each in (row.people if name is None else row.wrote).split()]
+    if name is not None:
+        found += (await work.connection.execute(_KEY_MAKERS, {"of_tenant": call.tenant, "name": name})).scalars()
+    return frozenset(each.removeprefix(ANSWERED) for each in found)
 
 
 async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:

@@ -76,12 +76,15 @@ async def test_other_people_are_asked_about_as_other_rules_are(replica: Replica,
         ("a" * 64, others, False),
         ("", others, True),
         ("", others, False),
+        # The people of the rulebook are back after others, and those others were not.
+        ("a" * 64, RULEBOOK_DIGEST, True),
+        ("", RULEBOOK_DIGEST, True),
         ("a" * 64, None, False),
     ):
         await judge_by(replica, RULEBOOK_DIGEST, now, since=since)
         found += ends(await approved(replica, gateway, "ada", "bob", directory_digest=held_with))
     asked, runs = "CallApproved", "ToolCallPermitted"
-    assert [runs, asked, asked, asked, runs, runs] == [each.__name__ for each in found]
+    assert [runs, asked, asked, asked, runs, asked, runs, runs] == [each.__name__ for each in found]
 
 
 async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: Signer, verifier: Verifier) -> None:

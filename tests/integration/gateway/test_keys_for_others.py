@@ -324,19 +324,23 @@ async def test_four_eyes_count_the_maker_of_a_key_that_writes_for_a_visitor(hous
 async def test_four_eyes_count_an_operator_who_wrote_for_the_model_to_read(house: House) -> None:
     """Who took a conversation over and wrote in it may have asked; who only took it over has not."""
     operating, places = house.key("chat", "operate", "decide", person="ben"), []
-    for writes in (True, False):
+    for writes in ("operator", "person", ""):
         async with house.client(house.key("chat", person="shop")) as shop:
             place = (await shop.post("/v1/conversations", json={"visitor": "v"})).json()["id"]
         async with house.client(operating) as ben:
             assert 200 == (await ben.post(f"/v1/conversations/{place}/takeover")).status_code
             if writes:
-                said = {"text": "Pay it"}
+                said = {"text": "Pay it", **({"author": "operator"} if writes == "operator" else {})}
                 assert 202 == (await ben.post(f"/v1/conversations/{place}/messages", json=said)).status_code
         places.append(place)
     for place in places:
         ids = {"approval_id": f"of-{place}", "conversation_id": place}
         await decide(house, house.key("decide", person="dora"), **ids, requester="visitor:v")
-    assert ["- person:shop ~person:ben", "- person:shop"] == [claims.opened_by for claims in house.approvers.claims]
+        # Also where the call is a person's: the model has read what ben wrote before.
+        ids["approval_id"] += "-eve"
+        await decide(house, house.key("decide", person="dora"), **ids, requester="person:eve")
+    both = ["- person:shop ~person:ben", "~person:ben"]
+    assert [*both, *both, "- person:shop", ""] == [claims.opened_by for claims in house.approvers.claims]
 
 
 async def test_four_eyes_reach_to_where_a_job_was_called(house: House) -> None:

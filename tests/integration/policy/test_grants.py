@@ -357,6 +357,8 @@ async def test_a_revocation_and_a_use_at_once_have_one_truth(
         ("visitor-1", "", [], PERMITTED),
         ("visitor-1", "person:front person:bob", [], PERMITTED),
         ("visitor-1", "person:front person:ada", [], HELD),
+        ("visitor-1", "- ~person:ada", [], HELD),
+        ("person:robot", "~person:ada", [], HELD),
         ("person:robot", "", [("person:ada", None)], HELD),
         ("person:robot", "", [("person:ada", "now()")], HELD),
         ("person:robot", "", [("person:ada", "now() - interval '2 days'")], PERMITTED),
@@ -378,7 +380,10 @@ async def test_a_grant_covers_nothing_that_its_owner_may_have_asked_for(
     await limited_replica.execute("DELETE FROM read.key_makers")
     asking = a_shipment(limited, 40, requester=requester, agent="careful")
     await limited_replica.execute(
-        "INSERT INTO read.askers VALUES ('acme', :place, :people)", place=asking.call.conversation_id, people=askers
+        "INSERT INTO read.askers VALUES ('acme', :place, :people, :wrote)",
+        place=asking.call.conversation_id,
+        people=askers,
+        wrote=askers if "~" in askers else "",
     )
     for maker, taken_over in makers:
         await limited_replica.execute(
