@@ -254,6 +254,8 @@ class _Check:
                 continue
             if accepted:
                 self.opened("votes", row, "proof", vote["known_by"])
+            elif row.details.get("outcome") == "counted":
+                self.problem("votes", f"the outcome {part} is {vote['outcome']}: row {row.name} says that it counted")
             # An edit is signed with the arguments as they were typed; those of a refused one nobody may see.
             if not has and not (is_edit and (redacted or not accepted)):
                 self.problem("votes", f"the signature {part} is not here, and nothing was erased or redacted")

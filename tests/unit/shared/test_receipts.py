@@ -203,6 +203,7 @@ INVENTED = {"decision_id": "d-x", "person": "person:carol", "verb": "approve", "
         (held, {"votes.0.signed": None, "votes.0.known_by": "session"}, "votes"),
         (held, {"votes.1": INVENTED | {"seen": {"digest": ""}, "known_by": "session"}}, "votes"),
         (held, {"approval.decided_by": None}, "votes"),
+        (held, {"votes.0.outcome": "not_allowed", "permit": None}, "votes"),
         (held, {"verdict.effect": "allow"}, "verdict"),
         (held, {"approval.requester": "person:mallory"}, "permit"),
         (held, {"approval.arguments": '{"amount":9}', "approval.redacted": True}, "votes"),
