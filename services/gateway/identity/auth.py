@@ -79,8 +79,8 @@ class Caller:
 
     @property
     def holders(self) -> tuple[str, ...]:
-        """Who has the caller's key: its owner and, until it was taken over, its maker; nobody without a key."""
-        if self.proof != "api_key":
+        """Who can be the caller: a key's owner and, until it was taken over, its maker; of a session its person."""
+        if self.proof == "conversation_token":
             return ()
         return (self.person,) if self.own_key or not self.key_made_by else (self.person, self.key_made_by)
 

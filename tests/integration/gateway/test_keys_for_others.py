@@ -343,6 +343,19 @@ async def test_four_eyes_count_an_operator_who_wrote_for_the_model_to_read(house
     assert [*both, *both, "- person:shop", ""] == [claims.opened_by for claims in house.approvers.claims]
 
 
+async def test_four_eyes_count_who_took_a_token_in_a_browser(house: House) -> None:
+    """A session is as good as the key that it was begun with."""
+    async with house.client(house.key("chat", person="shop")) as shop:
+        place = (await shop.post("/v1/conversations", json={"visitor": "v"})).json()["id"]
+    url = house.gateways[0].url
+    async with house.client() as browser:
+        await browser.post("/sign-in", data={"key": house.key("chat", "decide", person="ben")}, headers={"origin": url})
+        taken = await browser.post(f"/v1/conversations/{place}/token", headers={"origin": url})
+    assert 200 == taken.status_code
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="visitor:v")
+    assert ["- person:shop person:ben"] == [claims.opened_by for claims in house.approvers.claims]
+
+
 async def test_four_eyes_reach_to_where_a_job_was_called(house: House) -> None:
     """What a job asks for a visitor, whoever opened the visitor's conversation may have asked."""
     async with house.client(house.key("chat", "decide", person="ben")) as ben:
