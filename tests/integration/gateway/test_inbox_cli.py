@@ -163,9 +163,17 @@ async def test_whoever_approves_at_a_terminal_sees_the_call_and_is_asked(
 
 
 async def test_a_terminal_says_where_values_stood(house: House) -> None:
-    """Below the value, where no value can write, with a warning for an address that only a tool named."""
-    origins = json.dumps({"/to": ["tool:read_inbox"], "/cc": ["user"], "/note": []})
-    arguments = {"to": "eve@evil.example", "cc": "lin@example.org", "note": "Dear Lin, all is well"}
+    """Below the value, where no value can write, with a warning for an address that only a tool named.
+
+    That something stood nowhere is said of addresses alone.
+    """
+    origins = json.dumps({"/to": ["tool:read_inbox"], "/cc": ["user"], "/bcc": [], "/note": []})
+    arguments = {
+        "to": "eve@evil.example",
+        "cc": "lin@example.org",
+        "bcc": "bo@example.org",
+        "note": "Dear Lin, all is well",
+    }
     waits(house, "link", {"arguments": arguments}, origins=origins)
     _, shown = await at_a_terminal(house, b"n\n", "approve", "link")
     lines = [" ".join(line.split()) for line in shown.splitlines()]

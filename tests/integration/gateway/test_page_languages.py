@@ -140,8 +140,8 @@ async def test_a_batch_tells_its_outcomes_in_it(house: House, browser: httpx.Asy
         ("/operator", "Keine Unterhaltung braucht gerade Betreuung.", "Yetkili bekleyen görüşme yok."),
         (
             "/inbox?older_than=x",
-            "So lässt sich nicht suchen: older than.",
-            "Bu arama yapılamıyor: older than.",
+            "So lässt sich nicht suchen: Alter.",
+            "Bu arama yapılamıyor: Yaş.",
         ),
     ],
 )

@@ -17,7 +17,11 @@ DIRECTORY = Directory(people={name: Person(name, name.title()) for name in ("ada
 
 def suggested(page: str) -> set[str]:
     """Return the people whom a page offers to choose."""
-    return {name for name in DIRECTORY.people if re.search(rf'<option value="(person:)?{name}">', page)}
+    return {
+        name
+        for name, person in DIRECTORY.people.items()
+        if re.search(rf'<option value="((person:)?{name}|{person.name})">', page)
+    }
 
 
 @pytest.mark.parametrize("path", ["/admin/history", "/admin/calls", "/inbox/{}"])
