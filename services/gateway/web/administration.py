@@ -143,8 +143,8 @@ async def _sheet(
     sheet = sheet_of(name, caller)
     chosen = state if state in sheet.states else next(iter(sheet.states), "all")
     asked = {each: value for each in sheet.filters if (value := given.get(each, "").strip())}
-    people = await suggested(deps, caller) if "who" in sheet.filters.values() else ()
     typed = dict(asked)
+    people = await suggested(deps, caller) if any(sheet.filters[each] == "who" for each in asked) else ()
     asked |= {each: meant(value, people) for each, value in asked.items() if sheet.filters[each] == "who"}
     kept = asked | ({"state": chosen} if sheet.states else {})
     rows: Sequence[Row] = []

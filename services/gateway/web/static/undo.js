@@ -184,13 +184,8 @@ export function decideInPlace(root) {
     const approved = fields.get("decision") === "approve";
     const said = approved ? t("{count} approved.", { count: number }) : t("{count} denied.", { count: number });
     const boxes = [...root.querySelectorAll("input[form=batch]")].filter((each) => !each.disabled);
-    batch = { fields, sent: false };
-    const back = () => {
-      clearTimeout(batch.timer);
-      endBatch(form, boxes);
-    };
-    batch.line = heldLine(approved, said, back, REST_MS);
-    batch.timer = setTimeout(() => sendBatch(form, fields, boxes), seconds * 1000);
+    batch = { form, fields, boxes, sent: false, line: heldLine(approved, said, endBatch, REST_MS) };
+    batch.timer = setTimeout(sendBatch, seconds * 1000);
     form.setAttribute("inert", "");
     for (const box of boxes) box.inert = true;
     form.before(batch.line);
@@ -204,10 +199,13 @@ export function decideInPlace(root) {
     const items = batch.fields.getAll("item");
     batch.fields.delete("item");
     for (const each of items) if (!each.startsWith(`${id}.`)) batch.fields.append("item", each);
+    if (!batch.fields.has("item")) endBatch();
   }
 
-  function endBatch(form, boxes) {
-    batch.line.remove();
+  function endBatch() {
+    const { form, boxes, line, timer } = batch;
+    clearTimeout(timer);
+    line.remove();
     form.classList.remove("held");
     form.removeAttribute("inert");
     for (const box of boxes) box.inert = false;
@@ -215,13 +213,10 @@ export function decideInPlace(root) {
   }
 
   // What became of each stands on the list; the list and what is being written beside it stay where they are.
-  async function sendBatch(form, fields, boxes) {
+  async function sendBatch() {
+    const { form, fields, boxes, line } = batch;
     batch.sent = true;
-    batch.line.querySelector(".undo").remove();
-    if (!fields.getAll("item").length) {
-      endBatch(form, boxes);
-      return;
-    }
+    line.querySelector(".undo").remove();
     try {
       const answer = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(fields) });
       if (answer.redirected) location.assign(signInLater());
@@ -243,7 +238,7 @@ export function decideInPlace(root) {
     } catch (error) {
       tell(t("Not sent: {error}", { error: error.message }));
     }
-    endBatch(form, boxes);
+    endBatch();
   }
 
   // Each is sent as it stands; returns what is on its way.
