@@ -88,15 +88,15 @@ BEGIN
             ELSIF found = 'read' AND service = 'jobs' AND to_regclass('"read".card_times') IS NOT NULL THEN
                 -- Whether people are asked in an attempt, and nothing of what.
                 EXECUTE format('GRANT SELECT ON "read".card_times TO %I', role);
-            ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor') THEN
+            ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor', 'agent') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
-                -- calls are judged now; policy, who may have asked for a call; executors, what is stopped and which calls
-                -- will not be staged; and nothing else.
+                -- calls are judged now; policy, who may have asked for a call; who begins calls, what is stopped; and
+                -- executors, which calls will not be staged; and nothing else.
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
                 IF to_regclass('"read".api_keys') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".api_keys TO %I', role);
                 END IF;
-                IF service = 'executor' AND to_regclass('"read".stops') IS NOT NULL THEN
+                IF service IN ('executor', 'agent') AND to_regclass('"read".stops') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".stops TO %I', role);
                 END IF;
                 IF service = 'executor' AND to_regclass('"read".verdicts') IS NOT NULL THEN

@@ -230,19 +230,23 @@ class Conversation(StagedWork):
         self.changed_calls[call.call_id] = call
         self._look_again(call)
 
-    def take_permitted(self, permitted: m.ToolCallPermitted, behaviour: Behaviour | None, *, expired: bool) -> None:
-        """Begin the job that a call asks for, now that it may; one that nobody wants any more is cancelled at once."""
+    def take_permitted(
+        self, permitted: m.ToolCallPermitted, behaviour: Behaviour | None, *, refused: str, expired: bool
+    ) -> None:
+        """Begin the job that a call asks for, now that it may; one that nobody wants any more is cancelled at once.
+
+        `refused` says why it may not after all; empty where it may.
+        """
         call = self._call(permitted.call.call_id)
         if call.tool != ACCOMPLISH_TOOL:
             raise Poison(f"call {call.call_id} of {call.tool} has no permit of the agent's")
         if call.state is CallState.ANSWERED:
             return
         offer = behaviour.accomplish if behaviour else None
-        if expired or offer is None:
-            result = Result("expired", reason=accomplish.TOO_LATE) if expired else None
-            self.take_result(
-                Answer(call.call_id, result or Result("refused", reason=accomplish.NOT_OFFERED)), behaviour
-            )
+        if refused or expired or offer is None:
+            late = Result("expired", reason=accomplish.TOO_LATE) if expired and not refused else None
+            result = late or Result("refused", reason=refused or accomplish.NOT_OFFERED)
+            self.take_result(Answer(call.call_id, result), behaviour)
             return
         money = self.attempt.cost_per_token if self.attempt else None
         budget = accomplish.budget_of(offer, self._left_for_job(call), money)

@@ -22,8 +22,9 @@ from placet.agent.store import Wanted
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused
 from placet.contracts.messages import Message
-from placet.contracts.permit import permit_expired, verify_permit
+from placet.contracts.permit import CONSENT_VOID, permit_expired, verify_permit
 from placet.contracts.signing import Verifier
+from placet.domain.directory import Directory
 from placet.runtime.consumer import Arrival
 from placet.runtime.driver import DatabaseError
 from placet.runtime.work import Cause, UnitOfWork, Work
@@ -61,8 +62,9 @@ class Deps:
     saving: Saving
     profiles: Profiles
     units: UnitOfWork
-    #: Public keys, read when the first permit comes.
+    #: Public keys, and who may decide today, read when the first permit comes.
     verifier: Callable[[], Verifier]
+    directory: Callable[[], Directory]
     turnstile: Turnstile = field(default_factory=Turnstile)
 
 
@@ -74,9 +76,11 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
     conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of an approval
     that come before its card, and of entries that come before the word that they were staged.
     """
-    for arrival in arrivals:
-        if isinstance(arrival.message, m.ToolCallPermitted):
-            verify_permit(deps.verifier(), arrival.message.permit, arrival.message.call, pool=m.JOBS_POOL)
+    refused = {
+        arrival.cause.id: await _why_not(arrival.message, work, deps)
+        for arrival in arrivals
+        if isinstance(arrival.message, m.ToolCallPermitted)
+    }
     event_ids = [arrival.cause.id for arrival in arrivals]
     inbox = None if queue in KEYED else (queue, event_ids)
     wanted = _wanted([arrival.message for arrival in arrivals])
@@ -84,10 +88,10 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
         database = deps.units.database
         once = Work(work.connection, database, now=work.now, cause=Cause(), arrived=inbox)
         try:
-            found = await _remembered(arrivals, wanted, once, deps)
+            found = await _remembered(arrivals, wanted, once, deps, refused)
             if found is None:
                 found = await store.read(work.connection, wanted)
-                await _take_all(arrivals, found, once, deps.profiles)
+                await _take_all(arrivals, found, once, deps.profiles, refused)
             await save(once, found.values(), deps.saving, once=True)
         except DatabaseError as error:
             if not store.came_too_late(error):
@@ -99,7 +103,7 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
                     fresh = {row["message_id"] for row in taken}
                     arrivals = [arrival for arrival in arrivals if arrival.cause.id in fresh]
                 found = await store.lock(once.connection, wanted)
-                await _take_all(arrivals, found, once, deps.profiles)
+                await _take_all(arrivals, found, once, deps.profiles, refused)
                 await save(once, found.values(), deps.saving)
             work.written = True
             return
@@ -107,8 +111,19 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
     await deps.units.finish(once)
 
 
+async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> str:
+    """Return why a call that was permitted may not begin after all; empty where it may. Raises SecurityAlert.
+
+    As where executors claim: such calls are stopped, or somebody whose yes is behind it may decide nothing any more.
+    """
+    permit = verify_permit(deps.verifier(), permitted.permit, permitted.call, pool=m.JOBS_POOL)
+    if permit.by and deps.directory().has_lost(permit.by, permit.groups):
+        return CONSENT_VOID
+    return await store.why_void(work.connection, permitted.call, permit.keys)
+
+
 async def _remembered(
-    arrivals: Sequence[Arrival[Any]], wanted: Wanted, work: Work, deps: Deps
+    arrivals: Sequence[Arrival[Any]], wanted: Wanted, work: Work, deps: Deps, refused: Mapping[str, str]
 ) -> Mapping[str, Conversation] | None:
     """Return conversations as they are remembered, with what these messages did to them.
 
@@ -119,14 +134,18 @@ async def _remembered(
     if found is None:
         return None
     try:
-        await _take_all(arrivals, found, work, deps.profiles)
+        await _take_all(arrivals, found, work, deps.profiles, refused)
     except Exception:  # noqa: BLE001 - what was read says it again
         return None
     return found if all(each.items or each.changes for each in found.values()) else None
 
 
 async def _take_all(
-    arrivals: Sequence[Arrival[Any]], found: Mapping[str, Conversation], work: Work, profiles: Profiles
+    arrivals: Sequence[Arrival[Any]],
+    found: Mapping[str, Conversation],
+    work: Work,
+    profiles: Profiles,
+    refused: Mapping[str, str],
 ) -> None:
     for arrival in arrivals:
         message = arrival.message
@@ -142,8 +161,8 @@ async def _take_all(
         conversation.cause = arrival.cause
         if isinstance(message, m.ToolCallPermitted):
             profile = profiles.find(conversation.tenant, conversation.agent)
-            expired = permit_expired(message.permit, work.now)
-            conversation.take_permitted(message, behaviour_of(profile), expired=expired)
+            reason, expired = refused[arrival.cause.id], permit_expired(message.permit, work.now)
+            conversation.take_permitted(message, behaviour_of(profile), refused=reason, expired=expired)
         elif isinstance(message, m.ConversationEnded):
             conversation.end(message, await store.unanswered(work.connection, message.conversation_id))
         else:

@@ -320,6 +320,15 @@ DELETE FROM agent.staged_entries s
 USING unnest(:unstaged_conversation_id::text[], :unstaged_call_id::text[]) AS b (conversation_id, call_id), held
 WHERE s.call_id = b.call_id AND held.conversation_id = b.conversation_id
 
+-- name: void
+-- Of a permit for a call of these: why such calls are stopped, and whether a key works no more that it was approved with.
+SELECT
+    (
+        SELECT min(reason) FROM read.stops
+        WHERE coalesce(tenant = :tenant, true) AND coalesce(tool = :tool, true) AND coalesce(agent = :agent, true)
+    ) AS stopped,
+    EXISTS (SELECT FROM read.api_keys WHERE key_id = ANY (:keys::text[]) AND revoked_at IS NOT NULL) AS revoked
+
 -- name: unanswered
 -- The calls of a locked conversation that have no result, in their order.
 SELECT call_id FROM agent.tool_calls

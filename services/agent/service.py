@@ -22,6 +22,7 @@ from placet.contracts.messages import Message
 from placet.contracts.signing import load_verifier
 from placet.contracts.topology import queue
 from placet.domain.catalog import Catalog, load_catalog
+from placet.domain.directory_file import DirectoryFile
 from placet.runtime.consumer import Once
 from placet.runtime.service import Duty, Runtime, Service, Subscription
 from placet.runtime.slots import Room, Slots
@@ -105,9 +106,10 @@ def _build(
     slots = Slots(settings.agent_slots * CLAIMED_PER_SLOT)
     room = Room(settings.agent_slots, settings.tenant_share)
     worker = Worker(runtime.units, slots, room, profiles, price_of=price_of, lease=lease)
-    take = partial(
-        handlers.take, deps=Deps(worker.saving, profiles, runtime.units, cache(partial(load_verifier, settings.keys)))
-    )
+    verifier = cache(partial(load_verifier, settings.keys))
+    people = cache(partial(DirectoryFile, settings.rulebook))
+    deps = Deps(worker.saving, profiles, runtime.units, verifier, lambda: people().current())
+    take = partial(handlers.take, deps=deps)
     return Service(
         name="agent",
         runtime=runtime,

@@ -26,6 +26,8 @@ from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallState, State
 from placet.agent.transcript import STOPPED_HEAD, Fact, History, Spoken, Step, UserMessage
 from placet.agent.transcript import Call as SaidCall
+from placet.contracts.messages import ToolCall
+from placet.contracts.permit import CONSENT_VOID, stopped_text
 from placet.runtime.driver import DatabaseError
 from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
@@ -302,6 +304,15 @@ def _staged_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
     names = ("call_id", "workspace_id", "position", "digest", "decide", "commit_id", "keys")
     for entry in conversation.changed_staged.values():
         yield {name: getattr(entry, name) for name in names}
+
+
+async def why_void(connection: Connection, call: ToolCall, keys: Sequence[str]) -> str:
+    """Return why a permitted call of ours may not begin: it is stopped, or a key was revoked; empty where it may."""
+    about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": list(keys)}
+    (row,) = await connection.run(QUERIES.void, **about)
+    if row["stopped"] is not None:
+        return stopped_text(row["stopped"])
+    return CONSENT_VOID if row["revoked"] else ""
 
 
 async def unanswered(connection: Connection, conversation_id: str) -> list[str]:

@@ -156,7 +156,8 @@ class Turns(ConversationState):
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
-        shown = shown_digest(call.shown_arguments, call.arguments) if call.digest else ""
+        # What is no valid call has no digest: what is shown of it is what there is.
+        shown = shown_digest(call.shown_arguments, call.arguments if call.digest else None)
         told = {"turn_id": claim.turn_id, "tool": call.tool, "digest": call.digest, "shown": shown}
         detail = {name: value for name, value in told.items() if value}
         ended = {} if result is None else result_detail(result.kind, result_json)

@@ -21,8 +21,6 @@ from placet.contracts.permit import Permit, PermitMode, verify_permit
 from placet.contracts.signed import verify_signed
 from placet.contracts.signing import Verifier
 from placet.contracts.transitions import ExpectedRace
-from placet.domain.approvers import name_of
-from placet.domain.directory import Directory
 from placet.executor import commit_store, rules, store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
@@ -45,7 +43,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         each = _wanted(arrival, work, pool=pool, worker=worker)
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=worker.restored_at)
-        if admission.event is Event.CLAIMED and each.permit.by and _left(each.permit, worker.directory()):
+        if admission.event is Event.CLAIMED and each.permit.by and _left(each.permit, worker):
             admission = rules.consent_void()
         wanted[arrival.cause.id] = each, admission
         work.cause = arrival.cause
@@ -82,16 +80,8 @@ async def _replay(missed: Mapping[str, Wanted], work: Work) -> str:
     return ""
 
 
-def _left(permit: Permit, directory: Directory) -> bool:
-    """Tell whether somebody whose yes is behind a permit may decide nothing any more, or is in none of its groups.
-
-    Where it was given in another's place, that one is behind it too.
-    """
-    return any(not directory.is_active(name_of(person)) for person in {*permit.by, *permit.groups}) or any(
-        not any(directory.is_member(name_of(person), group) for group in groups)
-        for person, panels in permit.groups.items()
-        for groups in panels
-    )
+def _left(permit: Permit, worker: Worker) -> bool:
+    return worker.directory().has_lost(permit.by, permit.groups)
 
 
 async def _turn_away(wanted: Wanted, admission: Admission, worker: Worker) -> None:
@@ -144,7 +134,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         return
     spec = worker.specs.get(attempt.call.tool)
     admission = await commit_store.why_stopped(work.connection, attempt.call)
-    if _left(permit, worker.directory()) or await commit_store.any_revoked(work.connection, permit.keys):
+    if _left(permit, worker) or await commit_store.any_revoked(work.connection, permit.keys):
         admission = admission or rules.consent_void()
     admission = admission or rules.admit(
         attempt.call, permit, spec, now=await work.clock(), restored=worker.restored_at

@@ -23,12 +23,11 @@ from placet.contracts.messages import (
     ToolCallProgressed,
     ToolCallRefused,
 )
-from placet.contracts.permit import Permit
+from placet.contracts.permit import CONSENT_VOID, NOTHING_RAN, Permit, stopped_text
 from placet.domain.catalog import ToolSpec, validate_arguments
 from placet.executor.progress import Progress
 from placet.executor.states import MACHINE, Event, State
 
-NOTHING_RAN: Final = "Nothing was run: "
 MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
 LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
 RESTORED_TEXT: Final = "The database was restored from a backup after the call had been permitted."
@@ -114,15 +113,12 @@ def too_late() -> Admission:
 
 def consent_void() -> Admission:
     """Return what becomes of a call that somebody approved who may decide nothing any more."""
-    reason = "somebody who approved it may decide nothing any more; ask again if it is still wanted"
-    return Admission(Event.REFUSED, f"{NOTHING_RAN}{reason}.")
+    return Admission(Event.REFUSED, CONSENT_VOID)
 
 
 def stopped(reason: str) -> Admission:
     """Return what becomes of a call that an emergency stop covers; `reason` is the administrator's."""
-    why = f" ({reason})" if reason else ""
-    text = f"an administrator has stopped such calls{why}; try again only when you are told that they are allowed again"
-    return Admission(Event.REFUSED, f"{NOTHING_RAN}{text}.")
+    return Admission(Event.REFUSED, stopped_text(reason))
 
 
 def void(stop: str | None, *, revoked: bool, late: bool) -> Admission | None:

@@ -17,7 +17,7 @@ import structlog
 
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.messages import WorkspaceExpired
-from placet.contracts.permit import verify_permit
+from placet.contracts.permit import NOTHING_RAN, verify_permit
 from placet.contracts.topology import executor_queue
 from placet.executor import commit_store, rules, store, workspace_store
 from placet.executor.metrics import count_answer
@@ -131,7 +131,7 @@ class Sweeper:
             turn = await commit_store.lock_turn(work, workspace, tenant, call_id)
             if turn is None or turn[1]["entry_state"] != "kept" or turn[1]["state"] != State.STAGED:
                 return 0
-            outcome = Outcome(Event.FAILED, error=f"{rules.NOTHING_RAN}its permit never came.")
+            outcome = Outcome(Event.FAILED, error=f"{NOTHING_RAN}its permit never came.")
             await committing.call_ended(work, store.attempt_of(turn[1]), outcome, refused=True)
         return 1
 

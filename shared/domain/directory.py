@@ -5,11 +5,11 @@ A directory is a value: whoever judges by it is given one, and gets another when
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from placet.domain.approvers import OPERATORS, person_id, read_approver
+from placet.domain.approvers import OPERATORS, name_of, person_id, read_approver
 from placet.domain.duty import GroupDuty, OnDuty, on_duty
 
 
@@ -128,3 +128,11 @@ class Directory:
         """Tell whether a listed person may act; somebody not listed is judged by their key alone."""
         person = self.people.get(name)
         return person is None or person.active
+
+    def has_lost(self, people: Iterable[str], panels: Mapping[str, Sequence[Sequence[str]]]) -> bool:
+        """Tell whether one of these people may decide nothing any more, or is in no group of one of their panels."""
+        return any(not self.is_active(name_of(person)) for person in {*people, *panels}) or any(
+            not any(self.is_member(name_of(person), group) for group in groups)
+            for person, each in panels.items()
+            for groups in each
+        )

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from placet.deploy.migrations import NewerDatabase, NotUtf8, migrate, newest
+from placet.cli.backup.settling import begin
+from placet.deploy.migrations import NewerDatabase, NotRestored, NotUtf8, migrate, newest
 from placet.deploy.migrations.comparing import OPTIONS
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.migrations.views import views
@@ -62,6 +63,15 @@ def test_a_database_of_a_newer_release_is_refused(fresh_database: Fresh) -> None
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999_later'")
     with pytest.raises(NewerDatabase, match="9999_later"):
+        migrate(url)
+
+
+def test_a_database_that_is_being_restored_is_refused(fresh_database: Fresh) -> None:
+    """What a restore left in the middle is made no new house of."""
+    url = fresh_database(empty)
+    with psycopg.connect(url) as connection:
+        begin(connection)
+    with pytest.raises(NotRestored, match=r"has not come to its end: run `placet restore … --replace` again"):
         migrate(url)
 
 

@@ -116,8 +116,8 @@ def _make_nothing(url: str) -> None:
 def allowed(service: str, schema: str, name: str) -> set[str]:
     """Return the rights that a service should have on a table: the golden rule."""
     if schema == "read":
-        keys = service in {"approval", "policy", "executor"} and name == "api_keys"
-        keys |= service in {"executor", "notifier"} and name == "stops"
+        keys = service in {"approval", "policy", "executor", "agent"} and name == "api_keys"
+        keys |= service in {"executor", "notifier", "agent"} and name == "stops"
         keys |= service == "jobs" and name == "card_times"
         keys |= service == "policy" and name in {"askers", "key_makers"}
         sees = (

@@ -52,11 +52,13 @@ class Talk:
         """Return what was sent of one type."""
         return [each for each in self.sent if isinstance(each, kind)]
 
-    def permitted(self, *, behaviour: Behaviour = BEHAVIOUR, expired: bool = False, **changes: Any) -> None:
+    def permitted(
+        self, *, behaviour: Behaviour = BEHAVIOUR, refused: str = "", expired: bool = False, **changes: Any
+    ) -> None:
         """Let the permit come."""
         call = self.call.model_copy(update=changes)
         permitted = m.ToolCallPermitted(tenant="acme", pool=m.JOBS_POOL, call=call, permit="signed")
-        self.does("take_permitted", permitted, behaviour, expired=expired)
+        self.does("take_permitted", permitted, behaviour, refused=refused, expired=expired)
 
     @property
     def state(self) -> tuple[Any, Any]:
@@ -98,10 +100,15 @@ def test_a_permit_that_comes_twice_is_the_same_job() -> None:
     [
         ({"expired": True}, "expired", TOO_LATE),
         ({"behaviour": replace(BEHAVIOUR, accomplish=None)}, "refused", NOT_OFFERED),
+        (
+            {"refused": "Nothing was run: such calls are stopped.", "expired": True},
+            "refused",
+            "Nothing was run: such calls are stopped.",
+        ),
     ],
 )
 def test_what_may_not_begin_any_more_is_answered(how: dict[str, Any], kind: str, reason: str) -> None:
-    """A permit that ran out, or an agent whose jobs were taken away: no job, and the call has its one result."""
+    """A permit that ran out, jobs that were taken away or stopped: no job, and the call has its one result."""
     talk = Talk()
     talk.permitted(**how)
     result = talk.now.calls[talk.call.call_id].result

@@ -37,7 +37,7 @@ class Part(Try):
     def permit(self, call: m.ToolCall) -> None:
         """Let the permit of a call come."""
         permitted = m.ToolCallPermitted(tenant="acme", pool=m.JOBS_POOL, call=call, permit="signed")
-        self.does("take_permitted", permitted, BEHAVIOUR, expired=False)
+        self.does("take_permitted", permitted, BEHAVIOUR, refused="", expired=False)
 
     def answer(self, call: m.ToolCall, data: dict[str, Any] | None) -> None:
         """Let the job of a call end."""
