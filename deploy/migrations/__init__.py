@@ -24,13 +24,21 @@ class NewerDatabase(PlacetError):
     """A newer release has migrated the database; this one can do nothing with it."""
 
 
+class NotRestored(PlacetError):
+    """A restore of the database from a backup has not come to its end."""
+
+
+#: What a database is said to be at while it is restored.
+RESTORING = "restoring"
+
 _LOCK = 0x506C61636574  # "Placet": one migration at a time, whoever else starts
 
 
 def migrate(url: str) -> tuple[str | None, str]:
     """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once.
 
-    Raises NewerDatabase where a newer release has migrated it, and NotUtf8 where the database cannot keep all texts.
+    Raises NewerDatabase where a newer release has migrated it, NotRestored where a restore of it was cut off, and NotUtf8
+    where the database cannot keep all texts.
     """
     _refuse_other_encodings(url)
     engine = sa.create_engine(async_url(url))
@@ -41,7 +49,7 @@ def migrate(url: str) -> tuple[str | None, str]:
             before = _current(connection)
             connection.commit()
             config = configuration()
-            _refuse_newer(before, config)
+            _refuse_unknown(before, config)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             create_views(connection)
@@ -63,7 +71,9 @@ def _refuse_other_encodings(url: str) -> None:
         raise NotUtf8(f"the encoding of the database is {encoding}, and Placet needs UTF8: {fitting}")
 
 
-def _refuse_newer(revision: str | None, config: Config) -> None:
+def _refuse_unknown(revision: str | None, config: Config) -> None:
+    if revision == RESTORING:
+        raise NotRestored("a restore of the database has not come to its end: run `placet restore … --replace` again")
     known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
     if revision is not None and revision not in known:
         raise NewerDatabase(f"the database is at {revision}, which this release does not know: a newer one migrated it")

@@ -92,8 +92,8 @@ def _whole(value: Any) -> Any:
     return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
-def shown_digest(shown: str, arguments: str) -> str:
-    """Return the digest of what people see of arguments; empty where that is all of them."""
+def shown_digest(shown: str, arguments: str | None) -> str:
+    """Return the digest of what people see of arguments; empty where that is all of them, and these have a digest."""
     return "" if shown == arguments else hashlib.sha256(shown.encode()).hexdigest()
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
-from json import loads
+from json import dumps, loads
 from typing import Any
 
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, payload_of
@@ -60,6 +60,26 @@ class Row:
     #: Both None of a row that was erased.
     salt: str | None
     said: str | None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Row:
+        """Return a row of its columns, which pages show too, in the text that the view `read.history` has of it.
+
+        `told` has the columns' values, `detail` as JSON text.
+        """
+        whole = f'{{"actor" : {dumps(told["actor"], ensure_ascii=False)}, "detail" : {told["detail"]}}}'
+        said: str | None
+        if (salt := told["salt"]) is not None:
+            said = sha256((salt + whole).encode()).hexdigest()
+        else:
+            detail = loads(told["detail"])
+            erased = told["actor"] == "erased" and isinstance(detail, dict) and {*detail} <= {"erased"}
+            said = detail.get("erased") if erased else None
+        names = ("tenant", "machine", "subject_id", "call_id", "event", "from_state", "to_state", "message_id")
+        at = f"{told['at'].astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+        sealed = {"service": told["service"], "id": told["id"], "at": at} | {name: told[name] for name in names}
+        line = dumps({**sealed, "said": said}, separators=(", ", " : "), ensure_ascii=False)
+        return cls(line, salt, None if salt is None else whole)
 
     @property
     def fits(self) -> bool:

@@ -16,9 +16,10 @@ import hashlib
 import json
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ SIGNERS: Mapping[str, frozenset[str]] = {
 }
 #: What people end an approval by.
 DECIDED = frozenset({"approve", "deny", "respond"})
+#: What people can do with an approval.
+VERBS = DECIDED | {"abstain", "edit", "delegate", "claim", "release", "cancel"}
+#: Of these, those that are votes.
+VOTING = frozenset({"approve", "deny", "abstain", "edit"})
+#: A decision -> what ends the approval where it was the last one: an edit counts as its maker's approval.
+ENDS = {"edit": "approve", "cancel": "withdraw"}
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
@@ -167,12 +174,15 @@ class _Check:
 
     def digests(self, part: str, said: Json, schema_digest: str | None, rows: Iterable[_Row]) -> str:
         """Compute a call's digest anew where its arguments are whole, and else that of what people saw of them."""
+        told = [row.details for row in rows if row.said]
+        if shown := [each["shown"] for each in told if each.get("shown") and each.get("digest") == said["digest"]]:
+            self.expect(part, "the digest of what is shown of it", shown[-1], _sha256(said["arguments"]))
+            hidden = "; of its redacted arguments the digest" if said["digest"] else ": it is no valid call"
+            return f"sealed, as it is shown{hidden}"
         if said["digest"] is None:
             return "no valid call: it has no digest"
-        told = [row.details for row in rows if row.said]
-        if shown := [each["shown"] for each in told if each.get("shown") and each["digest"] == said["digest"]]:
-            self.expect(part, "the digest of what is shown of it", shown[-1], _sha256(said["arguments"]))
-            return "sealed, as it is shown; of its redacted arguments the digest"
+        if schema_digest is None and self.told["verdict"] is not None:
+            self.problem(part, "the digest of its tool's schema is not here, with which it was judged")
         if schema_digest is None or (said["redacted"] and not told):
             return "sealed; of its arguments only the digest"
         call = {**self.told["proposal"], "schema_digest": schema_digest}
@@ -192,9 +202,9 @@ class _Check:
             self.expect("verdict", "how often it was opened for people", 1, len(rows))
             effects.append("require_approval")
             proofs.append("sealed as it was held")
-        for row in [*rows, *given]:
-            for name in ("rule", "rulebook_digest"):
-                self.opened("verdict", row, name, said[name])
+        names = ("rule", "rulebook_digest")
+        for row, each, name in product([*rows, *given], filter(None, (said, approval)), names):
+            self.opened("verdict", row, name, each[name])
         for row in given:
             self.expect("verdict", "its id", said["id"], row.sealed["subject_id"])
         if claims:
@@ -222,7 +232,8 @@ class _Check:
         self.expect("votes", "how often it ended", int(approval["state"] != "pending"), len(ends))
         for row in ends:
             self.expect("votes", "how it ended", approval["state"], row.sealed["to_state"])
-            self.opened("votes", row, "digest", approval["digest"])
+            for name in ("digest", "revision"):
+                self.opened("votes", row, name, approval[name])
             if row.said and (approval["decided_by"] or row.sealed["event"] in DECIDED):
                 self.expect("votes", "who decided", approval["decided_by"], row.said["actor"])
         accepted = [each for each in votes if each["outcome"] == "accepted"]
@@ -240,30 +251,39 @@ class _Check:
         for vote in votes:
             part, has = f"of vote {vote['decision_id']}", vote["signed"] is not None
             accepted, is_edit = vote["outcome"] == "accepted", vote["verb"] == "edit"
-            # An edit counts as its maker's approval, and may have been the last one.
-            events = {vote["verb"], "approve"} if accepted and is_edit else {vote["verb"]}
-            by = [row for row in left if row.sealed["event"] in events]
-            by = [row for row in by if not row.said or row.said["actor"] == vote["person"]]
-            row = min(by, key=lambda each: (bool(each.said) != has, "proof" not in each.details), default=None)
+            self.expect("votes", f"whether it counted {part}", accepted and vote["verb"] in VOTING, vote["counted"])
+            # Policy judges an edit: a row says that it was asked for, and another one what became of it.
+            asked = is_edit and self.take(left, vote, {"edit"}, {"asked"})
+            # What ends it by a decision of another name counts as that one.
+            events = {vote["verb"], ENDS.get(vote["verb"], "")} if accepted else {vote["verb"]}
+            row = self.take(left, vote, events, {None, "counted"} if accepted else {vote["outcome"]})
             signed, withheld = signed + has, withheld + (not has)
-            if row is not None:
-                left.remove(row)
-            elif accepted or not has:
+            if row is None or (accepted and is_edit and not asked):
                 self.problem("votes", f"nothing sealed tells {part}")
             if row is None or not row.said:
                 continue
             if accepted:
                 self.opened("votes", row, "proof", vote["known_by"])
-            elif row.details.get("outcome") == "counted":
-                self.problem("votes", f"the outcome {part} is {vote['outcome']}: row {row.name} says that it counted")
             # An edit is signed with the arguments as they were typed; those of a refused one nobody may see.
             if not has and not (is_edit and (redacted or not accepted)):
                 self.problem("votes", f"the signature {part} is not here, and nothing was erased or redacted")
         for row in left:
-            if row.details.get("outcome") == "counted" and row.sealed["event"] != "edit":
+            if row.details.get("outcome") not in {None, "asked"} and row.sealed["event"] in VERBS:
                 self.problem("votes", f"a decision of {row.said['actor']} is not here, which row {row.name} tells")
         more = f"; {withheld} more, withheld or erased" if withheld else ""
         return f"{signed} decisions, signed with what was seen and how their makers were known{more}"
+
+    @staticmethod
+    def take(left: list[_Row], vote: Json, events: Collection[str], outcomes: Collection[str | None]) -> _Row | None:
+        """Take the row that tells of a decision, with one of these outcomes or erased, out of those that are left."""
+        by = [row for row in left if row.sealed["event"] in events]
+        by = [row for row in by if not row.said or row.said["actor"] == vote["person"]]
+        by = [row for row in by if not row.said or row.details.get("outcome") in outcomes]
+        # Who was erased has no signature any more.
+        found = min(by, key=lambda each: bool(each.said) != (vote["signed"] is not None), default=None)
+        if found is not None:
+            left.remove(found)
+        return found
 
     def vote(self, vote: Json, approval: Json) -> None:
         """Compare a decision with what the gateway signed of it."""
@@ -332,8 +352,13 @@ class _Check:
         counting = [row for row in rows if row.said and not row.details.get("late")]
         for row in [row for row in counting if row.details.get("fence")][-1:]:
             self.opened("execution", row, "fence", said["attempt"])
-        for row in (each for each in counting if each.sealed["event"] == "resolved"):
+        resolved = [row for row in rows if row.sealed["event"] == "resolved" and not row.details.get("late")]
+        for row in (each for each in resolved if each.said):
             self.opened("execution", row, "outcome", said["resolution"])
+            self.opened("execution", row, "note", said["resolution_note"])
+            self.expect("execution", "who resolved it", said["resolved_by"], row.said["actor"])
+        for name in ("resolution", "resolved_by", "resolution_note", "resolved_at") if not resolved else ():
+            self.expect("execution", f"its {name}, which nothing sealed tells,", None, said[name] or None)
         return f"sealed: attempt {said['attempt']} in pool {said['pool']}, {said['state']}"
 
     def result(self) -> str:

@@ -189,6 +189,39 @@ def test_a_restore_says_that_the_erased_are_there_again(databases: Databases, tm
     assert "whoever was erased since is there again: erase them anew (placet person erase ID)" in told.stdout
 
 
+NO_INDEX = """
+    CREATE FUNCTION public.refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room'; END $$;
+    CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION public.refuse()
+"""
+
+
+def test_a_backup_that_was_cut_off_is_refused_before_anything_goes(databases: Databases, tmp_path: Path) -> None:
+    """The file is read to its end first: what is there stays, and can be backed up."""
+    with databases.fresh(migrate) as database_url:
+        assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
+        with (tmp_path / "b" / "database.dump").open("r+b") as file:
+            file.truncate(file.seek(0, os.SEEK_END) - 1_000)
+        refused = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
+        kept = placet(database_url, "backup", str(tmp_path / "again"))
+    assert (1, 0) == (refused.returncode, kept.returncode), refused.stderr + kept.stderr
+
+
+def test_what_a_restore_left_in_the_middle_becomes_no_new_house(databases: Databases, tmp_path: Path) -> None:
+    """The database had no room in the middle: nothing migrates it then, and another restore brings all of it back."""
+    folder = str(tmp_path / "b")
+    with databases.fresh(migrate) as database_url:
+        assert 0 == placet(database_url, "backup", folder).returncode
+        with psycopg.connect(database_url) as connection:
+            connection.execute(NO_INDEX)
+        failed, migrated = placet(database_url, "restore", folder, "--replace"), placet(database_url, "migrate")
+        with psycopg.connect(database_url) as connection:
+            connection.execute("DROP EVENT TRIGGER refuse")
+        again = placet(database_url, "restore", folder, "--replace")
+        whole = placet(database_url, "migrate")
+    assert [1, 1, 0, 0] == [each.returncode for each in (failed, migrated, again, whole)]
+    assert ("no room" in failed.stderr, "has not come to its end" in migrated.stderr) == (True, True)
+
+
 async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_path: Path) -> None:
     """The call that waited waits again with its keys' signatures; what was approved since is not run again."""
     embedded = Embedded(tmp_path / "data", free_port(), {})

@@ -39,7 +39,7 @@ async def test_a_receipt_has_no_redacted_value_and_is_for_whoever_sees_the_call(
 async def test_ends_without_a_run_and_edited_calls_have_receipts(
     frontend: Caller, operator: Caller, system: System, tmp_path: Path
 ) -> None:
-    """Distributed: denied by a rule, expired, invalid, failed, and edited, then approved by two: each holds."""
+    """Denied by a rule or by people, expired, invalid, failed, edited and approved by two: all hold."""
     hopper = Caller(system.url, system.key("decide", person="hopper"))
     calls = [await ended(frontend, f"deploy {how}", "deploy") for how in ("on sunday", "short-lived")]
     visitor = await a_visitor(frontend)
@@ -53,13 +53,30 @@ async def test_ends_without_a_run_and_edited_calls_have_receipts(
     edit = {"arguments": {"service": "shop", "version": "reviewed-2"}, "reason": "newer", "digest": card["digest"]}
     path = f"/v1/approvals/{card['approval_id']}/decisions"
     edited = await operator.post(path, {"decision": "edit", **edit})
+    for caller in (hopper, operator):
+        await caller.request("POST", path, json={"decision": "approve", "digest": card["digest"]})
+    await operator.request("POST", path, json={"decision": "release", "digest": edited["digest"]})
     for caller in (operator, hopper):
         await caller.post(path, {"decision": "approve", "digest": edited["digest"]})
     calls.append((await visitor.see(is_result("deploy")))["data"]["call_id"])
-    found = []
+    await operator.request("POST", path, json={"decision": "approve", "digest": edited["digest"]})
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy reviewed")
+    card = await visitor.see_card()
+    path = f"/v1/approvals/{card['approval_id']}/decisions"
+    for verb in ("claim", "release", "deny", "deny"):
+        await operator.request("POST", path, json={"decision": verb, "digest": card["digest"]})
+    await operator.request("POST", path, json={"decision": "cancel", "digest": card["digest"]})
+    calls.append((await visitor.see(is_result("deploy")))["data"]["call_id"])
+    found: list[str] = []
+    votes: list[tuple[str, str]] = []
     for call_id in calls:
         receipt = await receipt_of(operator, call_id)
         assert (0, PARTS) == verified(receipt, system.folder / "keys", tmp_path), receipt["result"]
         found.append(receipt["result"]["kind"])
+        votes += [(each["verb"], each["outcome"]) for each in receipt["votes"]]
     ends = ["refused", "expired", "succeeded", "succeeded", "invalid", "invalid", "invalid", "failed", "succeeded"]
-    assert ends == found
+    assert [*ends, "denied"] == found
+    refusals = [("approve", "stale"), ("approve", "stale"), ("release", "invalid")]
+    late = [("approve", "already_decided"), ("deny", "already_decided"), ("cancel", "already_decided")]
+    assert [*refusals, *late] == [each for each in votes if each[1] != "accepted"]

@@ -82,6 +82,7 @@ def restore(
         if about["schema"] != newest():
             fail(f"the backup is of another release, at {about['schema']}: restore it with that one, then migrate")
         with progress("restoring", quiet=json), _target(folder, data, replace=replace) as url:
+            programs.check(folder / _DUMP, own=data is not None)
             _empty(url, replace=replace)
             programs.load(url, folder / _DUMP, own=data is not None)
             with psycopg.connect(url) as connection:
@@ -165,6 +166,7 @@ def _empty(url: str, *, replace: bool) -> None:
     import psycopg
     from psycopg import sql
 
+    from placet.cli.backup.settling import begin
     from placet.contracts.errors import PlacetError
     from placet.runtime.database import SERVICES
 
@@ -181,4 +183,4 @@ def _empty(url: str, *, replace: bool) -> None:
             raise PlacetError("the database is not empty: restore into a new one, or --replace throws it away")
         for (name,) in there:
             connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
-        connection.execute("DROP TABLE IF EXISTS public.alembic_version")
+        begin(connection)

@@ -12,8 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from placet.contracts.errors import PlacetError
 
-#: Views hold no data and are made anew. The revision is written when all is settled: what a restore left in the middle
-#: looks like no database of ours, so that nothing migrates it and no service starts on it.
+#: Views hold no data and are made anew. The revision is written when all is settled (see `settling.begin`).
 _WITHOUT = ("--exclude-schema=read", "--exclude-table=public.alembic_version")
 
 #: What a program says that refuses a server, or a file, of a version newer than itself.
@@ -29,20 +28,25 @@ def dump(url: str, file: Path, *, own: bool) -> None:
     _run("pg_dump", url, "--format=custom", *_WITHOUT, f"--file={file}", own=own)
 
 
+def check(file: Path, *, own: bool) -> None:
+    """Read `file` to its end, so that nothing is thrown away for what cannot be restored."""
+    _run("pg_restore", None, f"--file={os.devnull}", str(file), own=own)
+
+
 def load(url: str, file: Path, *, own: bool) -> None:
     """Restore `file` into the database at `url`, whole or not at all; whoever restores it owns it."""
     ours = ("--no-owner", "--no-privileges")
     _run("pg_restore", url, "--exit-on-error", "--single-transaction", *ours, str(file), own=own)
 
 
-def _run(name: str, url: str, *arguments: str, own: bool) -> None:
+def _run(name: str, url: str | None, *arguments: str, own: bool) -> None:
+    where = conninfo_to_dict(url or "")
     # Everybody can read the arguments of a process.
-    password = conninfo_to_dict(url).get("password")
+    password = where.pop("password", None)
     environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
-    without = {name: str(value) for name, value in conninfo_to_dict(url).items() if name != "password"}
-    place = make_conninfo("", **without)
+    place = [f"--dbname={make_conninfo('', **{name: str(each) for name, each in where.items()})}"] if url else []
     for program in _programs(name, own=own):
-        command = [program, f"--dbname={place}", *arguments]
+        command = [program, *place, *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         if not any(each in done.stderr for each in _TOO_OLD):
             break

@@ -30,6 +30,7 @@ from placet.contracts.messages import (
     ToolCallRefused,
 )
 from placet.contracts.permit import permit_id
+from placet.deploy.migrations import RESTORING
 from placet.runtime.outbox import outgoing
 
 #: Who did it, in histories and answers.
@@ -49,11 +50,23 @@ class Settled:
     calls: Mapping[str, int]
 
 
+def begin(connection: psycopg.Connection) -> None:
+    """Say, in the transaction that empties the database, that it is being restored: nothing migrates it as it is then.
+
+    So what a restore left in the middle is no new house, and only another restore goes on with it.
+    """
+    _be_of(connection.cursor(row_factory=dict_row), RESTORING)
+
+
+def _be_of(cursor: psycopg.Cursor[DictRow], revision: str) -> None:
+    for name in ("of_a_revision", "no_revision", "revision"):
+        cursor.execute(_statement(name), {"revision": revision})
+
+
 def settle(connection: psycopg.Connection, revision: str) -> Settled:
     """Note the restore and end what it leaves open, in the transaction of `connection`; then it is of a `revision`."""
     with connection.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(_statement("of_a_revision"))
-        cursor.execute(_statement("revision"), {"revision": revision})
+        _be_of(cursor, revision)
         (now,) = cursor.execute("SELECT clock_timestamp() AS at").fetchall()
         (newest,) = cursor.execute(_statement("newest_moment")).fetchall()
         at = max(now["at"], newest["greatest"])

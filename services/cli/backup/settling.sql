@@ -1,7 +1,10 @@
 -- What a restore does to a restored database, before any service sees it. Times are the database's.
 
 -- name: of_a_revision
-CREATE TABLE public.alembic_version (version_num varchar(32) CONSTRAINT alembic_version_pkc PRIMARY KEY)
+CREATE TABLE IF NOT EXISTS public.alembic_version (version_num varchar(32) CONSTRAINT alembic_version_pkc PRIMARY KEY)
+
+-- name: no_revision
+DELETE FROM public.alembic_version
 
 -- name: revision
 INSERT INTO public.alembic_version (version_num) VALUES (%(revision)s)

@@ -90,7 +90,7 @@ async def load_rows(
 ) -> list[Row]:
     """Return the rows of a block as they stand now."""
     return [
-        Row(row["line"], row["salt"], row["said"])
+        Row.of(row)
         for service in ORDER
         if after.get(service, 0) < upto.get(service, 0)
         for row in await connection.run(

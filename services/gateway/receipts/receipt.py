@@ -13,7 +13,7 @@ from placet.contracts.signing import Purpose, Signer, payload_of
 from placet.domain.card_text import REDACTED
 from placet.gateway.audit import store as audit
 from placet.gateway.identity.auth import Caller
-from placet.gateway.receipts.store import Chain, ChainChanged, Parts, load_parts
+from placet.gateway.receipts.store import ROWS_MAX, Chain, ChainChanged, Parts, load_parts
 from placet.gateway.store import read
 from placet.runtime.database import Database
 
@@ -27,7 +27,8 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
     """Return the signed receipt of a call that has its answer.
 
     Raises Refused: 404 where there is no such call for the caller, 409 where it is not over (`not-over`) or its history
-    is not sealed yet (`not-sealed`) or not what was sealed (`history-changed`), 410 where that is kept no more.
+    is not sealed yet (`not-sealed`), not what was sealed (`history-changed`) or too long (`too-long`), 410 where it is
+    not kept any more.
     """
     async with database.transaction() as connection:
         await audit.read_whole(connection)
@@ -39,6 +40,8 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
         parts = await load_parts(connection, call)
         if not parts.history:
             raise Refused("The history of this call is not kept any more.", status=410, kind="gone")
+        if parts.too_many:
+            raise Refused(f"More than {ROWS_MAX:,} changes of this call are kept.", status=409, kind="too-long")
         history, checkpoints = await _proved(Chain(connection, caller.tenant), parts)
     receipt = {
         "format": FORMAT,

@@ -14,8 +14,8 @@ from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
 QUERIES = load_queries(__file__)
-#: Votes and changes of state that a receipt has at most.
-ROWS_MAX = 1000
+#: Votes, or changes of state, that a receipt has at most.
+ROWS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class Parts:
     permit: str
     history: Sequence[Mapping[str, Any]]
 
+    @property
+    def too_many(self) -> bool:
+        """Whether there is more than a receipt may have."""
+        return max(len(self.votes), len(self.history)) > ROWS_MAX
+
 
 async def load_parts(connection: Connection, call: Row) -> Parts:
     """Return what services know of a call."""
@@ -41,7 +46,7 @@ async def load_parts(connection: Connection, call: Row) -> Parts:
     judged = await connection.run(QUERIES.schema_digest, **key)
     votes: Sequence[Mapping[str, Any]] = ()
     if approval is not None:
-        about = {"tenant": call["tenant"], "approval_id": approval["approval_id"], "most": ROWS_MAX}
+        about = {"tenant": call["tenant"], "approval_id": approval["approval_id"], "most": ROWS_MAX + 1}
         votes = await connection.run(QUERIES.votes, **about)
     return Parts(
         call=call,
@@ -51,7 +56,7 @@ async def load_parts(connection: Connection, call: Row) -> Parts:
         votes=votes,
         execution=await read.load_execution(connection, *key.values()),
         permit=permit[0]["permit"] if permit else "",
-        history=await connection.run(QUERIES.history, **key, most=ROWS_MAX),
+        history=await connection.run(QUERIES.history, **key, most=ROWS_MAX + 1),
     )
 
 

@@ -137,6 +137,38 @@ async def test_a_view_that_says_another_text_than_it_shows_is_found(chain: Chain
     assert ["acme: rows of block 1 are not those that were sealed"] == chain.problems()
 
 
+#: A database that writes the details of a row as they were, as whoever administers it may teach it.
+LYING_CAST = """
+CREATE TABLE kept AS SELECT concat(detail) AS was FROM approval.history WHERE id = 2;
+UPDATE approval.history SET detail = '{"n": 9}' WHERE id = 2;
+CREATE FUNCTION public.lie(jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS
+    $$ SELECT CASE concat($1) WHEN '{"n": 9}' THEN (SELECT was FROM public.kept) ELSE concat($1) END $$;
+CREATE CAST (jsonb AS text) WITH FUNCTION public.lie(jsonb)
+"""
+
+
+async def test_a_database_that_writes_another_text_is_found(chain: Chain) -> None:
+    """The text that was sealed is made of the columns by who verifies, and not by the database."""
+    chain.tamper(LYING_CAST)
+    assert "acme: rows of block 1 are not those that were sealed" in chain.problems()
+
+
+#: Every kind of character and of value that JSON writes in a way of its own.
+ODD = r"""
+INSERT INTO approval.history (tenant, machine, subject_id, event, from_state, to_state, actor, at, detail)
+SELECT 'acme', E'q"\\\b\f\n\r\t\x01\x1f\x7f/', E'ünï 😀 \u2028', 'e', NULL, 's', E'person:"\\ş',
+    at, '{"b": [1.50, 1e400, -0, null, true], "a": {"x": "\u0007 \u2028 é"}, "": ""}'
+FROM (VALUES ('2026-01-02 03:04:05.000006+03'::timestamptz), ('0987-01-01'), ('2026-12-31 23:59:60')) AS times (at)
+"""
+
+
+async def test_whoever_verifies_writes_rows_as_the_database_seals_them(chain: Chain) -> None:
+    """Odd characters, numbers and times: the text that is made anew is the one that was sealed."""
+    chain.tamper(ODD)
+    await chain.sealer.seal()
+    assert [] == chain.problems()
+
+
 #: What an erasure leaves of a row.
 ERASE = (
     "UPDATE approval.history AS h SET actor = '{actor}', salt = NULL,"

@@ -18,6 +18,7 @@ from placet.contracts.signing import Purpose, create_keys, load_signer
 Receipt = dict[str, Any]
 SALT = "00000000-0000-4000-8000-000000000000"
 SHOWN = '{"card":"•••"}'
+NOBODY = dict.fromkeys(("resolution", "resolved_by", "resolution_note", "resolved_at"))
 SAID = {"data": {"did": "it"}}
 AT = "2026-01-01T00:00:00+00:00"
 
@@ -42,7 +43,8 @@ class House:
         told = {name: claims[name] for name in ("decision_id", "person", "verb", "reason", "key_id")}
         told |= {"seen": {"digest": digest, "revision": 1}, "known_by": "api_key", "key_made_by": None}
         signed = self.signers["gateway"].sign(Purpose.DECISION, claims)
-        return {**told, "outcome": "accepted", "counted": True, "decided_at": AT, "signed": signed}
+        counted = verb in {"approve", "deny", "abstain", "edit"}
+        return {**told, "outcome": "accepted", "counted": counted, "decided_at": AT, "signed": signed}
 
     def receipt(self, told: Receipt, rows: Sequence[Mapping[str, Any]]) -> Receipt:
         """Return a receipt with its rows in one sealed block, signed."""
@@ -112,11 +114,17 @@ def held(house: House, arguments: str = '{"amount":1}', shown: str = "") -> tupl
     told["verdict"]["effect"] = "require_approval"
     told["approval"] = {"id": "a", "state": "approved", "digest": digest, "schema_digest": "s", "edited": False}
     told["approval"] |= {"decided_by": "person:bob", "requester": "person:eve", "redacted": bool(shown)}
-    told["approval"] |= {"arguments": shown or arguments}
+    told["approval"] |= {"arguments": shown or arguments, "rule": "r", "rulebook_digest": "b", "revision": 2}
     told["votes"] = [house.vote(f"person:{who}", "approve", digest) for who in ("ada", "bob")]
     by = ["person:ada", "person:bob"]
     told["permit"] = house.permit("approval", digest, rule="r", rulebook="b", reference="a", by=by)
-    told["execution"] = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT}
+    told["execution"] = {
+        "permit_id": "p",
+        "pool": "pool",
+        "state": "succeeded",
+        "attempt": 1,
+        "started_at": AT,
+    } | NOBODY
     known = {"digest": digest, "proof": "api_key"} | ({"shown": of(shown)} if shown else {})
     rows += [
         row("executor", "claimed", "succeeded", machine="execution", detail={"permit_id": "p", "pool": "pool"}),
@@ -125,7 +133,10 @@ def held(house: House, arguments: str = '{"amount":1}', shown: str = "") -> tupl
             **row("approval", "approve", "pending", actor="person:ada", detail={**known, "outcome": "counted"}),
             "from_state": "pending",
         },
-        {**row("approval", "approve", "approved", actor="person:bob", detail=known), "from_state": "pending"},
+        {
+            **row("approval", "approve", "approved", actor="person:bob", detail={**known, "revision": 2}),
+            "from_state": "pending",
+        },
     ]
     return told, rows
 
@@ -135,7 +146,13 @@ def free(house: House) -> tuple[Receipt, list[Receipt]]:
     told, rows = parts_of('{"amount":1}', '{"amount":1}')
     named = {"rule": "r", "rulebook": "b", "reference": "w"}
     told["permit"] = house.permit("policy", told["proposal"]["digest"], **named)
-    told["execution"] = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT}
+    told["execution"] = {
+        "permit_id": "p",
+        "pool": "pool",
+        "state": "succeeded",
+        "attempt": 1,
+        "started_at": AT,
+    } | NOBODY
     detail = {"permit_id": "p", "pool": "pool"}
     return told, [*rows, row("executor", "claimed", "succeeded", machine="execution", detail=detail)]
 
@@ -153,7 +170,13 @@ def staged(house: House) -> tuple[Receipt, list[Receipt]]:
     told, rows = refused(house, "stage")
     digest = told["proposal"]["digest"]
     told["permit"] = house.permit("approval", digest, mode="staged_call", commit="k", reference="a")
-    told["execution"] = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT}
+    told["execution"] = {
+        "permit_id": "p",
+        "pool": "pool",
+        "state": "succeeded",
+        "attempt": 1,
+        "started_at": AT,
+    } | NOBODY
     detail = {"permit_id": "p", "pool": "pool"}
     return told, [*rows, row("executor", "claimed", "succeeded", machine="execution", detail=detail)]
 
@@ -173,10 +196,28 @@ def restored(house: House) -> tuple[Receipt, list[Receipt]]:
     return told, [*rows[:3], ended, *rows[3:]]
 
 
+def refusals(house: House) -> tuple[Receipt, list[Receipt]]:
+    """Return a call of which Cem, who may not decide, approved too; his is the last row."""
+    told, rows = held(house)
+    told["votes"].append(house.vote("person:cem", "approve", told["proposal"]["digest"]))
+    told["votes"][-1] |= {"outcome": "not_allowed", "counted": False}
+    detail = {**rows[-1]["detail"], "outcome": "not_allowed"}
+    later = row("approval", "approve", "approved", actor="person:cem", detail=detail)
+    return told, [*rows, {**later, "from_state": "approved"}]
+
+
+def invalid(_: House) -> tuple[Receipt, list[Receipt]]:
+    """Return what was no valid call, and was never judged."""
+    told, rows = parts_of('{"amont":1}', '{"amont":1}')
+    told["proposal"]["digest"], told["verdict"] = None, None
+    rows[0]["detail"] = {"tool": "pay", "shown": of('{"amont":1}')}
+    return told, rows
+
+
 Made = Callable[[House], tuple[Receipt, list[Receipt]]]
 
 
-@pytest.mark.parametrize("made", [held, free, refused, staged, redacted, restored])
+@pytest.mark.parametrize("made", [held, free, refused, staged, redacted, restored, refusals, invalid])
 def test_a_receipt_of_rows_as_they_were_holds(house: House, made: Made) -> None:
     """Held, let through, denied, staged, redacted, restored: every part fits its proof."""
     assert set() == house.wrong(*made(house))
@@ -211,6 +252,13 @@ INVENTED = {"decision_id": "d-x", "person": "person:carol", "verb": "approve", "
         (redacted, {"proposal.arguments": '{"card":"•••","to":"me"}'}, "proposal"),
         (redacted, {"approval.arguments": '{"card":"•••","to":"me"}'}, "votes"),
         (redacted, {"votes.0.signed": None}, "votes"),
+        (held, {"approval.arguments": '{"amount":9}', "approval.schema_digest": None}, "votes"),
+        (held, {"approval.rule": "another"}, "verdict"),
+        (held, {"approval.revision": 9}, "votes"),
+        (held, {"votes.0.counted": False}, "votes"),
+        (held, {"execution.resolution": "did_not_run", "execution.resolved_by": "person:mallory"}, "execution"),
+        (free, {"proposal.arguments": '{"amount":9}', "proposal.schema_digest": None}, "proposal"),
+        (invalid, {"proposal.arguments": '{"amount":9}'}, "proposal"),
         (free, {"verdict": None}, "verdict"),
         (free, {"verdict.effect": "require_approval"}, "verdict"),
         (refused, {"verdict": None}, "verdict"),
@@ -238,6 +286,31 @@ def test_a_vote_that_the_history_knows_is_among_those_told(house: House) -> None
     assert {"votes"} == house.wrong(told, rows)
 
 
+def test_a_refused_decision_stands_with_the_reason_that_was_sealed(house: House) -> None:
+    """Who was refused, and why, can neither be left out nor told otherwise, nor be said of somebody without a row."""
+    told, rows = refusals(house)
+    left_out, otherwise = deepcopy(told), at(deepcopy(told), "votes.2.outcome", "stale")
+    left_out["votes"].pop()
+    found = [house.wrong(told, rows), house.wrong(left_out, rows), house.wrong(otherwise, rows)]
+    assert [set(), {"votes"}, {"votes"}, {"votes"}] == [*found, house.wrong(told, rows[:-1])]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"resolution": "ran"}, {"resolved_by": "person:mallory"}, {"resolution_note": "I never looked"}],
+)
+def test_who_resolved_a_call_and_what_they_said_is_as_it_was_sealed(house: House, changes: Receipt) -> None:
+    """Of a call whose outcome was unknown a person said that it did not run, and wrote why."""
+    told, rows = free(house)
+    told["execution"] |= {"state": "resolved", "resolution": "did_not_run", "resolved_by": "person:ada"}
+    told["execution"] |= {"resolution_note": "I looked"}
+    detail = {"outcome": "did_not_run", "note": "I looked"}
+    rows.append(row("executor", "resolved", "resolved", machine="execution", actor="person:ada", detail=detail))
+    good = house.wrong(told, rows)
+    told["execution"] |= changes
+    assert (set(), {"execution"}) == (good, house.wrong(told, rows))
+
+
 def test_a_signature_is_away_where_its_row_was_erased_and_there_only(house: House) -> None:
     """Ada was erased: her vote needs no signature any more. Bob's does."""
     told, rows = held(house)
@@ -249,6 +322,44 @@ def test_a_signature_is_away_where_its_row_was_erased_and_there_only(house: Hous
     assert (set(), {"votes"}) == (one, house.wrong(told, rows))
 
 
+def edit_of(person: str, detail: Receipt) -> list[Receipt]:
+    """Return the rows of an edit that policy let through."""
+    told = [{**detail, "outcome": outcome} for outcome in ("asked", "counted")]
+    return [{**row("approval", "edit", "pending", actor=person, detail=each), "from_state": "pending"} for each in told]
+
+
+def test_an_edit_is_told_of_whoever_made_it_and_of_nobody_else(house: House) -> None:
+    """One that was left out is missed; a yes does not become an edit, whose signature would be withheld."""
+    told, rows = redacted(house)
+    edited = [*rows[:-2], *edit_of("person:cem", rows[-1]["detail"]), *rows[-2:]]
+    turned = at(at(deepcopy(told), "votes.0.verb", "edit"), "votes.0.signed", None)
+    assert [{"votes"}, {"votes"}] == [house.wrong(told, edited), house.wrong(turned, rows)]
+
+
+def test_who_was_refused_first_and_counted_then_has_a_row_for_each(house: House) -> None:
+    """Ada approved what was stale, and then what was not: neither takes the other's row."""
+    told, rows = held(house)
+    told["votes"].insert(0, {**told["votes"][0], "outcome": "stale", "counted": False, "known_by": "web_session"})
+    claims: Receipt = {
+        "tenant": "acme",
+        "approval_id": "a",
+        "decision_id": "d-0",
+        "person": "person:ada",
+        "verb": "approve",
+    }
+    claims |= {"reason": "", "digest": "old", "revision": 1, "proof": "web_session", "key_id": "k"}
+    signed = house.signers["gateway"].sign(Purpose.DECISION, claims)
+    told["votes"][0] |= {"decision_id": "d-0", "seen": {"digest": "old", "revision": 1}, "signed": signed}
+    detail = {"outcome": "stale", "digest": told["proposal"]["digest"]}
+    stale = {**row("approval", "approve", "pending", actor="person:ada", detail=detail), "from_state": "pending"}
+    assert [set(), set()] == [house.wrong(told, [*rows[:-2], *order, rows[-1]]) for order in orders(stale, rows[-2])]
+
+
+def orders(one: Receipt, other: Receipt) -> list[list[Receipt]]:
+    """Return both orders of two rows."""
+    return [[one, other], [other, one]]
+
+
 def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: House) -> None:
     """What an editor signed has the arguments as they were typed: withheld of redacted ones, and of no others."""
     found = []
@@ -256,7 +367,5 @@ def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: Hou
         told, rows = made(house)
         digest = told["proposal"]["digest"]
         told["votes"].insert(0, house.vote("person:cem", "edit", digest) | {"signed": None})
-        detail = {**rows[-1]["detail"], "outcome": "counted"}
-        edit = row("approval", "edit", "pending", actor="person:cem", detail=detail)
-        found.append(house.wrong(told, [*rows[:-2], {**edit, "from_state": "pending"}, *rows[-2:]]))
+        found.append(house.wrong(told, [*rows[:-2], *edit_of("person:cem", rows[-1]["detail"]), *rows[-2:]]))
     assert [set(), {"votes"}] == found
