@@ -257,8 +257,10 @@ WHERE call_id = :call_id AND state = 'kept' RETURNING workspace_id, on_failure
 SELECT workspace_id FROM executor.workspace_entries WHERE call_id = :call_id
 
 -- name: refuse_rest
-UPDATE executor.workspace_entries SET state = 'refused', error = :error, ended_at = clock_timestamp()
+-- Of those that have not begun: after a restore others beside this one may have run.
+UPDATE executor.workspace_entries AS e SET state = 'refused', error = :error, ended_at = clock_timestamp()
 WHERE workspace_id = :workspace_id AND commit_call_id = :commit_call_id AND state = 'kept' AND kind = 'call'
+    AND EXISTS (SELECT FROM executor.executions AS x WHERE x.call_id = e.call_id AND x.state = 'staged')
 
 -- name: lost_commit
 SELECT call_id FROM executor.executions

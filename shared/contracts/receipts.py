@@ -301,7 +301,7 @@ class _Check:
         if self.told["permit"] is None:
             began = [row for row in self.moves("executor") if row.sealed["machine"] == "execution"]
             # A restore cannot know whether the call began, nor has it the permit.
-            restored = any(row.said and row.said["actor"] == "restore" for row in began[:1])
+            restored = any(row.said and row.said["actor"] == "restore" for row in began)
             if execution is not None and execution["started_at"] is not None and not (self.erased or restored):
                 self.problem("permit", "it ran, and no permit is here")
             return "erased with a person" if self.erased else "none: a restore took it away" if restored else "none"

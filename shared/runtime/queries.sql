@@ -11,8 +11,7 @@ SELECT restored_at, backup_at FROM "read".restores ORDER BY restored_at DESC LIM
 SELECT message_id FROM {schema}.inbox WHERE queue = :queue AND message_id = ANY (:ids::text[])
 
 -- name: probe
--- Views are made last: where there are none, a migration or a restore has not come to its end.
-SELECT 1 FROM {schema}.outbox, "read".restores LIMIT 0
+SELECT 1 FROM {schema}.outbox LIMIT 0
 
 -- Ids in order, so that two envelopes with the same events cannot lock each other out.
 -- name: take_new

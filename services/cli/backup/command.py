@@ -105,7 +105,7 @@ _WORDS = {
     "unknown": "were let through, or about to be: unknown, to be resolved by a person",
     "told": "had ended, and their conversations are told so",
     "failed": "had been refused, and their conversations are told so",
-    "staged": "were the next of a committed workspace: not run",
+    "staged": "were to run with a commit: as those that were running",
 }
 
 

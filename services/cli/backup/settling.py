@@ -24,7 +24,6 @@ from placet.contracts.messages import (
     AbandonCall,
     Event,
     Message,
-    StagedCallPermitted,
     ToolCall,
     ToolCallFinished,
     ToolCallRefused,
@@ -60,7 +59,7 @@ def begin(connection: psycopg.Connection) -> None:
 
 def _be_of(cursor: psycopg.Cursor[DictRow], revision: str) -> None:
     for name in ("of_a_revision", "no_revision", "revision"):
-        cursor.execute(_statement(name), {"revision": revision})
+        cursor.execute(statement(name), {"revision": revision})
 
 
 def settle(connection: psycopg.Connection, revision: str) -> Settled:
@@ -68,17 +67,15 @@ def settle(connection: psycopg.Connection, revision: str) -> Settled:
     with connection.cursor(row_factory=dict_row) as cursor:
         _be_of(cursor, revision)
         (now,) = cursor.execute("SELECT clock_timestamp() AS at").fetchall()
-        (newest,) = cursor.execute(_statement("newest_moment")).fetchall()
+        (newest,) = cursor.execute(statement("newest_moment")).fetchall()
         at = max(now["at"], newest["greatest"])
         moments = {"restored_at": at, "backup_at": newest["greatest"]}
-        cursor.execute(_statement("restored"), moments)
+        cursor.execute(statement("restored"), moments)
         counted: Counter[str] = Counter()
-        counted["lost"] = cursor.execute(_statement("lose"), moments).rowcount
-        for row in cursor.execute(_statement("unfinished")).fetchall():
+        counted["staged"] = cursor.execute(statement("doubt_staged"), moments).rowcount
+        counted["lost"] = cursor.execute(statement("lose"), moments).rowcount - counted["staged"]
+        for row in cursor.execute(statement("unfinished")).fetchall():
             counted[_end(cursor, row, at)] += 1
-        for row in cursor.execute(_statement("next_staged")).fetchall():
-            _emit(cursor, "executor", StagedCallPermitted(**row), at)
-            counted["staged"] += 1
     return Settled(at, moments["backup_at"], {kind: count for kind, count in counted.items() if count})
 
 
@@ -106,8 +103,8 @@ def _end(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> str:
             "cause": Jsonb(row["cause"]),
             "begun_at": row["closed_at"] or row["judged_at"],
         }
-        cursor.execute(_statement("doubt"), values)
-        cursor.execute(_statement("note"), values)
+        cursor.execute(statement("doubt"), values)
+        cursor.execute(statement("note"), values)
         return "unknown"
     # Nobody has it any more, so that nobody else will answer.
     _emit(cursor, "dead_letters", AbandonCall(**ids, queue=_RESULTS, may_have_run=not never, by=ACTOR), at)
@@ -134,5 +131,6 @@ def _statements() -> Mapping[str, LiteralString]:
     return dict(re.findall(r"(?ms)^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", text))
 
 
-def _statement(name: str) -> LiteralString:
+def statement(name: str) -> LiteralString:
+    """Return one of the statements of `settling.sql` by its name."""
     return _statements()[name]

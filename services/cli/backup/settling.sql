@@ -77,12 +77,19 @@ VALUES
     ),
     (%(tenant)s, 'execution', %(call_id)s, 'probed', 'running', 'verifying', 'restore', %(call_id)s, '{"fence": 2}')
 
--- name: next_staged
--- Of each commit whose changes are made, the staged call whose turn it is: its executor says that its permit is void.
-SELECT DISTINCT ON (w.workspace_id) w.tenant, x.pool, e.call_id, w.conversation_id, w.workspace_id, e.permit
-FROM executor.workspaces AS w
-JOIN executor.workspace_entries AS e USING (workspace_id, commit_call_id)
-JOIN executor.executions AS x ON x.call_id = e.call_id
-WHERE w.state = 'committing' AND w.journal = 'applied' AND e.kind = 'call' AND e.state = 'kept'
-    AND e.permit IS NOT NULL AND x.state = 'staged'
-ORDER BY w.workspace_id, e.position
+-- name: doubt_staged
+-- Calls of a commit that people let through and that had not begun, one behind the other: any may have run since.
+WITH behind AS (
+    SELECT e.call_id, coalesce(e.permit, '') AS permit
+    FROM executor.workspaces AS w JOIN executor.workspace_entries AS e USING (workspace_id, commit_call_id)
+    WHERE w.state = 'committing' AND e.kind = 'call' AND e.state = 'kept'
+), doubted AS (
+    UPDATE executor.executions AS x
+    SET state = 'running', mode = 'staged_call', fence = fence + 1, worker = 'restore', lease_until = %(restored_at)s,
+        permit = behind.permit, finished_at = NULL, idempotent = false
+    FROM behind WHERE x.call_id = behind.call_id AND x.state = 'staged' RETURNING x.*
+)
+INSERT INTO executor.history (tenant, machine, subject_id, event, from_state, to_state, actor, call_id, detail)
+SELECT tenant, 'execution', call_id, 'released', 'staged', 'running', 'restore', call_id,
+    jsonb_build_object('fence', fence, 'permit_id', permit_id, 'pool', pool)
+FROM doubted

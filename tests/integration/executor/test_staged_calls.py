@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 import yaml
 
+from placet.cli.backup.settling import statement
 from placet.contracts.messages import ToolCall
 from placet.contracts.messages.stage import CommitResult, StagePlan
 from placet.contracts.permit import Consent
@@ -222,6 +224,39 @@ async def test_a_staged_call_whose_worker_was_lost_is_unknown_and_ends_the_plan(
         kind, result, _ = told(await scene.finished())
     assert ("unknown", ["unknown", "refused"]) == (kind, outcomes(result))
     assert "partly_committed" == scene.state()
+
+
+@pytest.mark.parametrize("begun", [1, 0])
+async def test_what_was_to_run_with_a_commit_is_unknown_after_a_restore(
+    place: Premises, monkeypatch: pytest.MonkeyPatch, begun: int
+) -> None:
+    """Whether a call ran at the backup or none did: whether those behind it ran since nobody here can know."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    name = f"{place.url}-restored"
+    async with open_house(place, executor_worker="lost") as house:
+        scene = Scene(house)
+        for gate in (name, f"{name}-2", f"{name}-3"):
+            await scene.stage("wait", gate=gate)
+        commit = scene.commit()
+        await house.deliver(place.permitted(commit, mode="commit", issuer="approval"))
+        await house.idle()
+        if begun:
+            await house.deliver(*scene.released(commit, 0, 1))
+            await a_gate(name).has_begun()
+        backup = place.sql("SELECT workspace_id FROM executor.workspaces WHERE state = 'committing'")
+        place.sql("UPDATE executor.executions SET fence = fence + 1 WHERE state = 'running'")
+        a_gate(name).opened.set()
+        await house.idle()
+    with psycopg.connect(place.url) as connection:
+        moments = {"restored_at": datetime.now(UTC)}
+        for each in ("doubt_staged", "lose"):
+            connection.execute(statement(each), moments)
+    async with open_house(place, executor_worker="next") as house:
+        scene.house = house
+        assert (1, 3) == (len(backup), await house.sweep("give-up-lost"))
+        kind, result, _ = told(await scene.finished())
+    assert ("unknown", ["unknown"] * 3) == (kind, outcomes(result))
 
 
 async def test_a_plan_whose_next_permit_never_comes_ends_after_a_day(scene: Scene) -> None:
