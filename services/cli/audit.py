@@ -102,6 +102,9 @@ def verify(
             "erasures": c.erasures,
             "purged_up_to_block": c.begins,
             "gone_of_unknown_age": c.ageless,
+            "sealed_late": c.late,
+            "unsealed": c.unsealed,
+            "unsealed_seconds": c.unsealed_seconds,
         }
         for tenant, c in checks.items()
     }
@@ -127,6 +130,11 @@ def _show_counts(tenant: str, counts: dict[str, Any], *, kept: bool) -> None:
         out.print(f"{tenant}: an erasure of {each['rows']} rows at {each['at']}, now {each['pseudonym']}")
     if purged and not kept:
         out.print(f"{tenant}: only a kept checkpoint (--kept) tells this purge of {purged} blocks from a deletion")
+    if late := counts["sealed_late"]:
+        places = f"{len(late)} blocks, the first of them {min(late)}"
+        out.print(f"{tenant}: rows of {places}, waited up to {max(late.values())} s to be sealed, changeable unseen")
+    if unsealed := counts["unsealed"]:
+        out.print(f"{tenant}: {unsealed} rows are not sealed yet, the oldest for {counts['unsealed_seconds']} s")
     if ageless := counts["gone_of_unknown_age"]:
         out.print(f"{tenant}: {ageless} kept blocks are gone, and no kept row says how old they were")
 
@@ -281,6 +289,7 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
                 # Sealed or not: erasures are among what the gateway wrote since.
                 check.note_erasures(await store.load_rows(connection, tenant, upto, {"gateway": 2**63 - 1}))
                 unsealed = await store.load_rows(connection, tenant, upto, passed)
+                check.unsealed, check.unsealed_seconds = await store.count_unsealed(connection, tenant, passed)
             check.problems += [
                 f"{count} rows of {service} stand before the beginning of the chain: they were inserted"
                 for service, count in strays.items()

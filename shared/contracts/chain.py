@@ -20,6 +20,8 @@ from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, pa
 
 #: What stands in the line of a row that says which rows were erased, as the database writes it.
 ERASURE = '"event" : "erased"'
+#: Seconds within which rows are sealed where nothing keeps them from it.
+LATE_SECONDS = 60
 #: Of fixed form, a UUID: else a text could lose its beginning to the salt, and the digest of both be the same.
 SALT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -108,6 +110,9 @@ class Checkpoint:
     root: str
     after: Mapping[str, int]
     upto: Mapping[str, int]
+    #: When it was signed, by the clock of who signs, and how many seconds that one had seen rows of it wait until then.
+    sealed_at: str = ""
+    waited_seconds: int = 0
 
     @property
     def digest(self) -> str:
@@ -116,7 +121,14 @@ class Checkpoint:
 
 
 def seal(
-    signer: Signer, tenant: str, before: Checkpoint | None, leaves: Sequence[bytes], upto: Mapping[str, int]
+    signer: Signer,
+    tenant: str,
+    before: Checkpoint | None,
+    leaves: Sequence[bytes],
+    upto: Mapping[str, int],
+    *,
+    at: datetime,
+    waited_seconds: int = 0,
 ) -> Checkpoint:
     """Return the signed block that follows `before` over `leaves`."""
     claims: dict[str, Any] = {
@@ -127,6 +139,8 @@ def seal(
         "root": root(leaves),
         "after": dict(before.upto) if before else {},
         "upto": dict(upto),
+        "sealed_at": at.astimezone(UTC).isoformat(timespec="seconds"),
+        "waited_seconds": waited_seconds,
     }
     return Checkpoint(signer.sign(Purpose.CHECKPOINT, claims), **claims)
 
@@ -146,6 +160,14 @@ def peek_checkpoint(token: str) -> Checkpoint:
     claims = loads(payload_of(token))
     claims.pop("iss")
     return Checkpoint(token, **claims)
+
+
+def waited(block: Checkpoint, rows: Sequence[Row]) -> int:
+    """Return for how many seconds rows of a block could be changed unseen, as they or whoever sealed them say."""
+    if not block.sealed_at:
+        return block.waited_seconds
+    oldest = min(datetime.fromisoformat(loads(row.line)["at"]) for row in rows)
+    return max(block.waited_seconds, int((datetime.fromisoformat(block.sealed_at) - oldest).total_seconds()))
 
 
 @dataclass
@@ -168,6 +190,11 @@ class Check:
     missing: list[int] = field(default_factory=list)
     #: How many kept blocks are gone of which nothing says how old they were.
     ageless: int = 0
+    #: Blocks whose rows waited for longer than they should before they were sealed -> how many seconds.
+    late: dict[int, int] = field(default_factory=dict)
+    #: Rows of the database that no block has yet, and how many seconds the oldest of them has waited.
+    unsealed: int = 0
+    unsealed_seconds: int = 0
     _digests: set[str] = field(default_factory=set)
     #: Digests that erased rows kept, and those that erasures name.
     _gone: set[str] = field(default_factory=set)
@@ -199,6 +226,8 @@ class Check:
             self.problems.append(f"rows of block {block.number} are not those that were sealed")
         else:
             self.note_erasures(rows)
+            if (seconds := waited(block, rows)) > LATE_SECONDS:
+                self.late[block.number] = seconds
         self.last, self.rows = block, self.rows + len(rows)
         self.erased += sum(row.salt is None for row in rows)
 

@@ -32,6 +32,8 @@ SIGNERS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("placet-receipt", "placet-checkpoint", "placet-decision"), frozenset({"gateway"})),
     "placet-permit": frozenset({"policy", "approval"}),
 }
+#: Seconds within which rows are sealed where nothing keeps them from it.
+LATE_SECONDS = 60
 #: What people end an approval by.
 DECIDED = frozenset({"approve", "deny", "respond"})
 #: What people can do with an approval.
@@ -40,6 +42,10 @@ VERBS = DECIDED | {"abstain", "edit", "delegate", "claim", "release", "cancel"}
 VOTING = frozenset({"approve", "deny", "abstain", "edit"})
 #: A decision -> what ends the approval where it was the last one: an edit counts as its maker's approval.
 ENDS = {"edit": "approve", "cancel": "withdraw"}
+#: How an execution ended -> of which kind the result is then.
+ENDED = {each: each for each in ("succeeded", "failed", "unknown", "refused", "expired", "staged")} | {
+    "resolved": "unknown"
+}
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
@@ -161,7 +167,9 @@ class _Check:
         self.expect("chain", "the blocks", sorted({str(each["block"]) for each in self.told["history"]}), sorted(known))
         self.expect("chain", "how many rows stand once", len(self.rows), len({row.name for row in self.rows}))
         erased = f", {sum(not row.said for row in self.rows)} of them erased" if self.erased else ""
-        return f"{len(self.rows)} changes of state in {len(known)} signed blocks{erased}"
+        late = max((block.get("waited_seconds", 0) for block in known.values()), default=0)
+        held = f"; for {late} s it was changeable unseen" if late > LATE_SECONDS else ""
+        return f"{len(self.rows)} changes of state in {len(known)} signed blocks{erased}{held}"
 
     def proposal(self) -> str:
         said = self.told["proposal"]
@@ -270,7 +278,9 @@ class _Check:
         for row in left:
             if row.details.get("outcome") not in {None, "asked"} and row.sealed["event"] in VERBS:
                 self.problem("votes", f"a decision of {row.said['actor']} is not here, which row {row.name} tells")
-        more = f"; {withheld} more, withheld or erased" if withheld else ""
+        more = (
+            f"; {withheld} more, withheld or erased: whose, and what they said, the gateway states" if withheld else ""
+        )
         return f"{signed} decisions, signed with what was seen and how their makers were known{more}"
 
     @staticmethod
@@ -359,7 +369,8 @@ class _Check:
             self.expect("execution", "who resolved it", said["resolved_by"], row.said["actor"])
         for name in ("resolution", "resolved_by", "resolution_note", "resolved_at") if not resolved else ():
             self.expect("execution", f"its {name}, which nothing sealed tells,", None, said[name] or None)
-        return f"sealed: attempt {said['attempt']} in pool {said['pool']}, {said['state']}"
+        gone = "; who resolved it was erased" if any(not row.said for row in resolved) else ""
+        return f"sealed: attempt {said['attempt']} in pool {said['pool']}, {said['state']}{gone}"
 
     def result(self) -> str:
         said = self.told["result"]
@@ -369,6 +380,12 @@ class _Check:
         for row in rows:
             self.opened("result", row, "kind", said["kind"])
             self.opened("result", row, "result_digest", data_digest(said["data"]))
+        if not all(row.said for row in rows):
+            # Of this row only that there was a result is left; what executors sealed says of which kind.
+            ends = {ENDED.get(row.sealed["to_state"]) for row in self.moves("executor")} - {None}
+            if ends and said["kind"] not in ends:
+                self.problem("result", f"it is {said['kind']}, and no execution ended so")
+            return f"{said['kind']}, stated by the gateway: erased with a person"
         return f"sealed: {said['kind']}{self.elsewhere() if said['kind'] == 'staged' else ''}"
 
     def opened(self, part: str, row: _Row, name: str, expected: object) -> None:

@@ -48,6 +48,10 @@ FROM read.history WHERE service = :service AND tenant = :tenant AND id > :after 
 -- Rows that no block can have: ids begin at 1, and what was purged is gone whole.
 SELECT count(*) AS rows FROM read.history WHERE service = :service AND tenant = :tenant AND id <= :upto
 
+-- name: unsealed
+SELECT count(*) AS rows, min(at) AS oldest FROM read.history
+WHERE service = :service AND tenant = :tenant AND id > :after
+
 -- name: head
 SELECT token FROM gateway.checkpoints WHERE tenant = :tenant ORDER BY number DESC LIMIT 1
 

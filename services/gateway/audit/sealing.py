@@ -7,12 +7,15 @@ more. Nobody is locked out and nobody waits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import monotonic
 
 import structlog
 from prometheus_client import Gauge
 
-from placet.contracts.chain import Checkpoint, peek_checkpoint, seal
+from placet.contracts.chain import LATE_SECONDS, Checkpoint, peek_checkpoint, seal
 from placet.contracts.signing import Signer
 from placet.gateway.audit import store
 from placet.runtime import points
@@ -35,9 +38,13 @@ class Sealer:
 
     database: Database
     signer: Signer
+    monotonic: Callable[[], float] = monotonic
     #: By service: up to which id no row can come any more, and the newest id with those who may add rows before it.
     _final: dict[str, int] = field(default_factory=dict)
     _awaited: dict[str, tuple[int, set[str]]] = field(default_factory=dict)
+    #: By service: how far it was sealed when rows behind that were first seen here, and when, on this process's clock.
+    _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _told_late: bool = False
 
     async def seal(self) -> int:
         """Do one round; return how many rows it sealed where there are more, else 0."""
@@ -59,7 +66,8 @@ class Sealer:
                 full += 0 if whole else len(rows)
                 for tenant, _, leaf in rows:
                     leaves.setdefault(tenant, []).append(leaf)
-            blocks = [await self._add(connection, tenant, leaves[tenant], upto) for tenant in sorted(leaves)]
+            waited = self._waited_seconds()
+            blocks = [await self._add(connection, tenant, leaves[tenant], upto, waited) for tenant in sorted(leaves)]
             if blocks:
                 await store.keep_upto(connection, upto)
                 points.reached("audit.sealing")
@@ -74,6 +82,11 @@ class Sealer:
         # After the newest ids: whoever has taken one of them is seen here, or has ended.
         writers = await store.writers(connection)
         for service, (row_id, _) in newest.items():
+            sealed = upto.get(service, 0)
+            if row_id <= sealed:
+                self._waiting.pop(service, None)
+            elif self._waiting.get(service, (-1, 0.0))[0] != sealed:
+                self._waiting[service] = sealed, self.monotonic()
             writing = writers.get(service, set())
             if service in self._awaited and not self._awaited[service][1] & writing:
                 self._final[service] = self._awaited.pop(service)[0]
@@ -83,8 +96,20 @@ class Sealer:
                 else:
                     self._final[service] = row_id
 
-    async def _add(self, connection: Connection, tenant: str, leaves: list[bytes], upto: dict[str, int]) -> Checkpoint:
+        # Whoever administers the database can keep rows from being sealed, and change them meanwhile; not this line.
+        late = self._waited_seconds() > LATE_SECONDS
+        if late and not self._told_late:
+            log.warning("audit.late", seconds=self._waited_seconds(), services=sorted(self._waiting))
+        self._told_late = late
+
+    def _waited_seconds(self) -> int:
+        return int(max((self.monotonic() - since for _, since in self._waiting.values()), default=0))
+
+    async def _add(
+        self, connection: Connection, tenant: str, leaves: list[bytes], upto: dict[str, int], waited: int
+    ) -> Checkpoint:
         head = await store.load_head(connection, tenant)
-        block = seal(self.signer, tenant, peek_checkpoint(head) if head else None, leaves, upto)
+        before = peek_checkpoint(head) if head else None
+        block = seal(self.signer, tenant, before, leaves, upto, at=datetime.now(UTC), waited_seconds=waited)
         await store.add_block(connection, block)
         return block

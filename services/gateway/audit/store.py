@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -107,6 +107,17 @@ async def count_strays(connection: Connection, tenant: str, after: Mapping[str, 
         if row["rows"]:
             found[service] = row["rows"]
     return found
+
+
+async def count_unsealed(connection: Connection, tenant: str, passed: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many rows of a tenant no round has passed yet, and the age of the oldest in seconds."""
+    found = [
+        (await connection.run(QUERIES.unsealed, service=service, tenant=tenant, after=passed.get(service, 0)))[0]
+        for service in ORDER
+    ]
+    now = datetime.now(UTC)
+    ages = [(now - row["oldest"]).total_seconds() for row in found if row["oldest"] is not None]
+    return sum(row["rows"] for row in found), int(max(ages, default=0))
 
 
 async def read_whole(connection: Connection) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from placet.contracts.signing import create_keys, load_signer
 from placet.deploy.retention.erasing import erase
@@ -375,6 +376,23 @@ async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
     file.write_text("\n".join(['{"row": "", ' + lines[0].removeprefix("{"), *lines[1:]]) + "\n")
     told = chain.audit("verify", str(file))
     assert (1, True) == (told.returncode, "a line says one thing twice" in told.stderr)
+
+
+async def test_whoever_holds_sealing_up_is_seen(chain: Chain) -> None:
+    """The log says so meanwhile, and the signed block how long its rows had waited: not what the rows say of that."""
+    seconds = [0.0]
+    chain.sealer = Sealer(chain.sealer.database, chain.sealer.signer, lambda: seconds[0])
+    with psycopg.connect(chain.url) as slow, capture_logs() as lines:
+        slow.execute("SELECT FROM gateway.sealing FOR UPDATE")
+        chain.write("approval")
+        for seconds[0] in (0.0, 30.0, 90.0, 95.0):
+            await chain.sealer.seal()
+        waiting = json.loads(chain.audit("verify", "--database", chain.url, "--json").stdout)["tenants"]["acme"]
+        chain.tamper("UPDATE approval.history SET at = now() WHERE id > 6")
+    await chain.sealer.seal()
+    sealed = json.loads(chain.audit("verify", "--database", chain.url, "--json").stdout)["tenants"]["acme"]
+    assert [("audit.late", 90)] == [(each["event"], each.get("seconds")) for each in lines]
+    assert [(1, {}), (0, {"3": 95})] == [(each["unsealed"], each["sealed_late"]) for each in (waiting, sealed)]
 
 
 async def test_what_commits_late_is_sealed_once_and_in_its_place(chain: Chain) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,13 +30,13 @@ def a_row(number: int) -> Row:
         f"{number:08x}-0000-4000-8000-000000000000",
     )
     digest = sha256((salt + said).encode()).hexdigest()
-    return Row(json.dumps({"id": number, "said": digest}), salt, said)
+    return Row(json.dumps({"id": number, "at": "2026-01-01T00:00:00.000000Z", "said": digest}), salt, said)
 
 
 def a_block(signer: Signer, before: Checkpoint | None, *rows: Row) -> Checkpoint:
     """Return the block over rows that follows another."""
     upto = {"approval": (before.upto["approval"] if before else 0) + len(rows)}
-    return seal(signer, "acme", before, [leaf(row.line) for row in rows], upto)
+    return seal(signer, "acme", before, [leaf(row.line) for row in rows], upto, at=datetime.now(UTC))
 
 
 def test_a_block_of_another_branch_does_not_follow(keys: tuple[Signer, Verifier]) -> None:

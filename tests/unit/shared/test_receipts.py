@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ class House:
             erased = row.get("erased", False)
             kept.append({"salt": None if erased else SALT, "said": None if erased else said})
         leaves = [leaf(line) for line in lines]
-        block = seal(self.signers["gateway"], "acme", None, leaves, {"approval": len(rows)})
+        block = seal(self.signers["gateway"], "acme", None, leaves, {"approval": len(rows)}, at=datetime.now(UTC))
         places = [{"block": 1, "place": at, "path": list(path(leaves, at))} for at in range(len(lines))]
         made["history"] = [{"line": line, **each, **at} for line, each, at in zip(lines, kept, places, strict=True)]
         made |= {"checkpoints": {"1": block.token}}
@@ -309,6 +310,15 @@ def test_who_resolved_a_call_and_what_they_said_is_as_it_was_sealed(house: House
     good = house.wrong(told, rows)
     told["execution"] |= changes
     assert (set(), {"execution"}) == (good, house.wrong(told, rows))
+
+
+def test_a_result_whose_row_was_erased_is_of_a_kind_that_an_executor_sealed(house: House) -> None:
+    """What came of it is the gateway's word then, but not whether it succeeded."""
+    told, rows = held(house)
+    rows[1] = {**rows[1], "erased": True}
+    good = house.wrong(told, rows)
+    told["result"] = {"kind": "failed", "data": None}
+    assert (set(), {"result"}) == (good, house.wrong(told, rows))
 
 
 def test_a_signature_is_away_where_its_row_was_erased_and_there_only(house: House) -> None:
