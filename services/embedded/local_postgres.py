@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -140,6 +141,13 @@ class LocalPostgres:
 
     def _start(self) -> str:
         _forget_dead_server(self._folder)
+        making = self._folder.with_name(f"{self._folder.name}.making")
+        if making.exists() and running_url(self._folder) is None:
+            # Whoever made it was killed in the middle: PostgreSQL would neither start on it nor make it anew.
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if not (self._folder / "PG_VERSION").exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            making.touch()
         if self._server is None:
             # Who stands here is a process of ours that was killed; left in, it would keep the server running after us.
             (self._folder / ".handle_pids.json").unlink(missing_ok=True)
@@ -150,6 +158,7 @@ class LocalPostgres:
             _wait_ready(self._folder)
             self._server = _server(self._folder)
         _ensure_database(self._server.get_uri())
+        making.unlink(missing_ok=True)
         url: str = self._server.get_uri(database=DATABASE)
         return url
 
@@ -177,6 +186,7 @@ def _server(folder: Path) -> Any:
 
     server = get_server(folder)
     # Of a folder that it knows, the library returns what it has. Its lock between processes is not needed here.
+    server.ensure_pgdata_inited()
     server.ensure_postgres_running()
     server.global_process_id_list.get_and_add(os.getpid())
     return server

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,24 @@ def test_a_restore_says_that_the_erased_are_there_again(databases: Databases, tm
         told = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
     assert 0 == told.returncode, told.stderr
     assert "whoever was erased since is there again: erase them anew (placet person erase ID)" in told.stdout
+
+
+def test_two_backups_into_one_folder_are_one(databases: Databases, tmp_path: Path) -> None:
+    """Made at once, one of them says that the folder is there, and the other one stays whole."""
+    with databases.fresh(migrate) as database_url:
+        with ThreadPoolExecutor() as both:
+            made = list(both.map(lambda _: placet(database_url, "backup", str(tmp_path / "b")), range(2)))
+        told = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
+    assert ([0, 1], 0) == (sorted(bool(each.returncode) for each in made), told.returncode), told.stderr
+    assert ["b"] == [each.name for each in tmp_path.iterdir()]
+
+
+def test_a_backup_without_keys_is_refused_before_anything_goes(databases: Databases, tmp_path: Path) -> None:
+    """It is of a database alone: an embedded Placet would go on with other keys."""
+    with databases.fresh(migrate) as database_url:
+        assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
+    told = placet("", "restore", str(tmp_path / "b"), "--data", str(tmp_path / "data"))
+    assert (1, True, False) == (told.returncode, "no signing keys" in told.stderr, (tmp_path / "data").exists())
 
 
 NO_INDEX = """

@@ -33,7 +33,7 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
 
     if folder.exists():
         fail(f"{folder} is there already: name a new folder", code=2)
-    part = folder.with_name(f"{folder.name}.part")
+    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
     try:
         with progress("dumping", quiet=json), _source(data) as url:
             part.mkdir(parents=True, mode=0o700)
@@ -79,6 +79,8 @@ def restore(
 
     try:
         about = jsonlib.loads((folder / _ABOUT).read_text())
+        if data is not None and not (folder / _KEYS).is_dir():
+            fail(f"{folder} has no signing keys, so it is of a database alone: PLACET_DATABASE_URL says where it goes")
         if about["schema"] != newest():
             fail(f"the backup is of another release, at {about['schema']}: restore it with that one, then migrate")
         with progress("restoring", quiet=json), _target(folder, data, replace=replace) as url:

@@ -118,3 +118,22 @@ def test_what_was_told_to_stop_is_not_started_behind_our_back(server: Server) ->
     with pytest.raises(PlacetError, match="told to stop"):
         server.postgres.start()
     assert server.postgres.runs is False
+
+
+@pytest.mark.parametrize("left", [["PG_VERSION", "base"], []])
+def test_a_folder_whose_making_was_killed_is_made_anew(tmp_path: Path, left: list[str]) -> None:
+    """What initdb had written by then is thrown away; what was made whole is not."""
+    folder = tmp_path / "postgres"
+    folder.mkdir()
+    (tmp_path / "postgres.making").touch()
+    for name in left:
+        (folder / name).write_text("16")
+    made = Server(folder)
+    with psycopg.connect(made.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept ()")
+    made.postgres.stop()
+    again = Server(folder)
+    with psycopg.connect(again.url) as connection:
+        found = connection.execute("SELECT to_regclass('kept')::text").fetchone()
+    again.postgres.stop()
+    assert (("kept",), ["postgres"]) == (found, [each.name for each in tmp_path.iterdir()])
