@@ -110,6 +110,9 @@ async def test_calls_of_unknown_outcome_stand_first_and_are_resolved_there(
     answer = await ada.post(f"{path}/resolve", data=fields)
     word = await house.words.get()
     assert first.index(f'/admin/calls/{lost}"') < first.index(f'/admin/calls/{name_of(100)}"')
+    # What it was stands before what to say of it, and its heading is no id.
+    assert page.index(">Conversation</dt>") < page.index(">What you found<") < page.index("<summary>More<")
+    assert "<h1><code>refund</code> <span" in page
     assert (51, 303) == (first.count('">Show</a>'), answer.status_code)
     assert isinstance(word, ResolveCall)
     assert (lost, "ran", "the ledger has it") == (word.call_id, word.outcome, word.note)
