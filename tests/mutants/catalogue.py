@@ -392,4 +392,20 @@ MUTANTS = (
         "salt,\n    CAST(detail AS text) AS detail",
         ("tests/integration/gateway/test_audit_chain.py",),
     ),
+    Mutant(
+        "job-under-stop",
+        "a job that an agent has done begins although such calls are stopped",
+        "services/agent/handlers.py",
+        "return await store.why_void(work.connection, permitted.call, permit.keys)",
+        'return ""',
+        ("tests/e2e/test_a_job_as_a_tool.py",),
+    ),
+    Mutant(
+        "staged-never-ran",
+        "after a restore a staged call behind the one that ran is said not to have run",
+        "services/executor/workspaces.sql",
+        "x.call_id = e.call_id AND x.state = 'staged')",
+        "x.call_id = e.call_id)",
+        ("tests/integration/executor/test_staged_calls.py",),
+    ),
 )
