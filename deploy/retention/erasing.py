@@ -14,31 +14,19 @@ from datetime import timedelta
 from secrets import token_hex
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql as pg
-
 from placet.contracts.visitors import ANONYMOUS
-from placet.deploy.migrations.metadata import metadata
+from placet.deploy.retention.forgetting import Forgetting, pattern_of
 from placet.deploy.retention.purging import QUERIES, purge_conversations
 from placet.domain.approvers import identity_of
 from placet.runtime.database import SERVICES, Database
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
 
-#: Written by machines: none of their texts names anybody, but history, which is erased in its own way.
-_NOT_REPLACED = frozenset({"history", "inbox", "checkpoints", "sealing", "workspace_blobs"})
-#: What no row of theirs is found by: a message's copy, what was asked to be erased, contents of files.
-_NAMES_NOBODY = frozenset({"inbox", "erasures", "workspace_blobs"})
-#: Whom an erasure that is not done yet is about: whoever does it has to know.
-_ASKED = ("erasures", "who")
 _NO_TIME = timedelta(0)
 #: Shorter words are found in any text by chance.
 WORDS_MIN = 8
 #: Erased rows that one row of the history names.
 NAMED_AT_ONCE = 500
-#: What one statement replaces.
-SPELLINGS = 20
-_POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +52,40 @@ async def erase(database: Database, name: str) -> Erased:
     pseudonym = f"erased-{token_hex(6)}"
     async with database.single() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
-    theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
-    if not theirs and not await _is_known(database, identity, name):
+        theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
+        rows = await connection.run(QUERIES.bare_names, name=name)
+        known = theirs or rows or await Forgetting(identity).is_needed(connection)
+    if not known:
         return Erased("", 0, [], 0)
     if left := await _going_on(database, theirs):
         return Erased(pseudonym, 0, left, 0)
     async with database.transaction() as connection:
         # First of all: what the rows are found by is gone afterwards.
-        found = [*await connection.run(QUERIES.decided_calls, identity=identity)]
-        for tenant, place in theirs:
-            found += await connection.run(QUERIES.calls_of, tenant=tenant, ids=[place])
-        calls = sorted({row["call_id"] for row in found})
+        words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
+        forgetting = Forgetting(identity, pseudonym, words)
+        own = [
+            row["call_id"]
+            for tenant, place in theirs
+            for row in await connection.run(QUERIES.calls_of, tenant=tenant, ids=[place])
+        ]
+        told = [row["call_id"] for row, _ in await forgetting.changed(connection, "agent.tool_calls")]
+        decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
         gone_by: dict[str, list[str]] = {}
         for service in SERVICES:
-            for row in await _erase_history(connection, service, identity, visitor, calls):
+            for row in await _erase_history(connection, service, identity, visitor, own, [*own, *told]):
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
-        words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
-        for blank in ("blank_decisions", "blank_edits", "blank_approvals", "blank_stops", "forget_comments"):
+        for blank in (
+            "blank_decisions",
+            "blank_edits",
+            "blank_approvals",
+            "blank_stops",
+            "blank_vetoes",
+            "forget_comments",
+        ):
             await connection.run(getattr(QUERIES, blank), identity=identity)
-        await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=_pattern(identity))
-        await connection.run(QUERIES.blank_permits, calls=calls)
+        await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern_of(identity))
+        await connection.run(QUERIES.blank_permits, calls=[*own, *decided])
         if not visitor:
             await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
             await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
@@ -94,25 +95,9 @@ async def erase(database: Database, name: str) -> Erased:
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     async with database.transaction() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
-        await _replace(connection, _spellings(identity, pseudonym, [row["said"] for row in words]))
+        await forgetting.forget(connection)
     left = [row["conversation_id"] for row in rows]
     return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())))
-
-
-async def _is_known(database: Database, identity: str, name: str) -> bool:
-    """Tell whether anything names somebody, in any spelling that would be replaced."""
-    pattern = "|".join(old for old, _ in _spellings(identity, "", []))
-    async with database.single() as connection:
-        if await connection.run(QUERIES.bare_names, name=name):
-            return True
-        for table in metadata.sorted_tables:
-            texts = [f'CAST("{each.name}" AS text) ~ :pattern' for each in table.columns if _is_text(each)]
-            if table.name in _NAMES_NOBODY or not texts:
-                continue
-            statement = f'SELECT FROM "{table.schema}"."{table.name}" WHERE {" OR ".join(texts)} LIMIT 1'
-            if await connection.run(query("named", statement), pattern=pattern):
-                return True
-    return False
 
 
 async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> list[str]:
@@ -143,9 +128,9 @@ async def erase_asked(database: Database) -> int:
 
 
 async def _erase_history(
-    connection: Connection, service: str, identity: str, visitor: str, calls: list[str]
+    connection: Connection, service: str, identity: str, visitor: str, own: list[str], results: list[str]
 ) -> Sequence[Any]:
-    """Take name, details and salt from rows that name somebody, or have the digest of a result that did.
+    """Take name, details and salt from rows that name somebody, or have the digest of a result of one of these calls.
 
     What a visitor did in the chat names them bare, as their frontend calls them: rows of their own calls alone.
     Return of each row its `tenant` and `said`, the digest that it keeps.
@@ -156,14 +141,14 @@ async def _erase_history(
         FROM read.history AS r
         WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL
             AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (
-            h.actor = :identity OR :visitor <> '' AND h.actor = :visitor AND h.call_id = ANY (:calls::text[])
+            h.actor = :identity OR :visitor <> '' AND h.actor = :visitor AND h.call_id = ANY (:own::text[])
             OR CAST(h.detail AS text) ~ :pattern
-            OR h.event = 'result_came' AND h.call_id = ANY (:calls::text[])
+            OR h.machine = 'tool_call' AND h.to_state = 'answered' AND h.call_id = ANY (:results::text[])
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
-    named = {"identity": identity, "visitor": visitor, "pattern": _pattern(identity), "calls": calls}
-    return await connection.run(query(f"erase_{service}", statement), **named)
+    named = {"identity": identity, "visitor": visitor, "pattern": pattern_of(identity)}
+    return await connection.run(query(f"erase_{service}", statement), own=own, results=results, **named)
 
 
 async def _record_erasure(connection: Connection, pseudonym: str, gone_by: Mapping[str, Sequence[str]]) -> None:
@@ -175,53 +160,3 @@ async def _record_erasure(connection: Connection, pseudonym: str, gone_by: Mappi
         for at in range(0, len(gone), NAMED_AT_ONCE):
             named = json.dumps({"said": gone[at : at + NAMED_AT_ONCE]})
             await connection.run(QUERIES.record_erasure, tenant=tenant, pseudonym=pseudonym, detail=named)
-
-
-def _spellings(identity: str, pseudonym: str, words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return what is to be replaced, as regular expressions, and by what: whom they are, and what they wrote."""
-    kind, _, bare = identity.rpartition(":")
-    # An author as JSON has them: without prefix.
-    found = [(_pattern(identity), f"{kind}:{pseudonym}")]
-    found += [(re.escape(f'"id": "{bare}", "kind": "{kind}"'), f'"id": "{pseudonym}", "kind": "{kind}"')]
-    for said in sorted(words, key=len, reverse=True):
-        once = json.dumps(said, ensure_ascii=False)[1:-1]
-        twice = json.dumps(once, ensure_ascii=False)[1:-1]
-        found += [(re.escape(each), "[erased]") for each in dict.fromkeys((twice, once, said))]
-    return found
-
-
-async def _replace(connection: Connection, spellings: Sequence[tuple[str, str]]) -> None:
-    """Replace texts in every column of every table, also within JSON and lists."""
-    for table in metadata.sorted_tables:
-        columns = [each.name for each in table.columns if _is_text(each) and (table.name, each.name) != _ASKED]
-        if table.name in _NOT_REPLACED or not columns:
-            continue
-        for at in range(0, len(spellings), SPELLINGS):
-            await _replace_in(connection, table, columns, spellings[at : at + SPELLINGS])
-
-
-async def _replace_in(
-    connection: Connection, table: sa.Table, columns: Sequence[str], spellings: Sequence[tuple[str, str]]
-) -> None:
-    changed = []
-    for name in columns:
-        text = f'CAST("{name}" AS text)'
-        for number in range(len(spellings)):
-            text = f"regexp_replace({text}, :old_{number}, :new_{number}, 'g')"
-        changed.append(f'"{name}" = CAST({text} AS {table.columns[name].type.compile(_POSTGRES)})')
-    wanted = " OR ".join(
-        f'CAST("{name}" AS text) ~ :old_{number}' for name in columns for number in range(len(spellings))
-    )
-    statement = f'UPDATE "{table.schema}"."{table.name}" SET {", ".join(changed)} WHERE {wanted}'  # noqa: S608
-    values = {f"old_{number}": old for number, (old, _) in enumerate(spellings)}
-    values |= {f"new_{number}": new for number, (_, new) in enumerate(spellings)}
-    await connection.run(query("replace", statement), **values)
-
-
-def _is_text(column: sa.Column[object]) -> bool:
-    return column.type.compile(_POSTGRES) in {"TEXT", "VARCHAR", "JSONB", "TEXT[]"} and column.computed is None
-
-
-def _pattern(identity: str) -> str:
-    """Return the regular expression of an identity that is no beginning of a longer one; a sentence may end with it."""
-    return f"{re.escape(identity)}(?![A-Za-z0-9._@+-]*[A-Za-z0-9_@+-])"

@@ -100,13 +100,23 @@ WHERE requester = :identity OR EXISTS (
 UNION SELECT call_id FROM executor.executions WHERE resolved_by = :identity OR call LIKE '%"' || :identity || '"%'
 
 -- name: words
--- What they wrote as reasons, answers and comments: others quote it.
-SELECT DISTINCT said FROM (
-    SELECT reason AS said FROM approval.decisions WHERE person = :identity
-    UNION ALL SELECT details ->> 'response' FROM approval.decisions WHERE person = :identity
-    UNION ALL SELECT resolution_note FROM executor.executions WHERE resolved_by = :identity
-    UNION ALL SELECT text FROM gateway.comments WHERE person = :identity
-) AS written WHERE length(said) >= :least
+-- What they wrote as reasons, answers and comments, and where it is quoted: in the conversation of its call and, where
+-- that is an attempt, in its job and in the conversation that asked for the job.
+WITH RECURSIVE written AS (
+    SELECT d.tenant, a.conversation_id AS place, unnest(ARRAY[d.reason, d.details ->> 'response']) AS said
+    FROM approval.decisions AS d LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
+    WHERE d.person = :identity
+    UNION SELECT tenant, conversation_id, resolution_note FROM executor.executions WHERE resolved_by = :identity
+    UNION SELECT c.tenant, a.conversation_id, c.text
+    FROM gateway.comments AS c LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
+    WHERE c.person = :identity
+), quoted AS (
+    SELECT tenant, place, said FROM written WHERE length(said) >= :least
+    UNION SELECT q.tenant, asked.place, q.said
+    FROM quoted AS q JOIN agent.attempts AS t ON t.conversation_id = q.place,
+        unnest(ARRAY[t.data ->> 'job_id', t.data #>> '{caller,conversation_id}']) AS asked (place)
+)
+SELECT tenant, place, said FROM quoted
 
 -- name: blank_decisions
 -- What they wrote, and what was signed with their name.
@@ -124,6 +134,9 @@ UPDATE approval.edits SET reason = '', signed = '' WHERE person = :identity
 
 -- name: blank_approvals
 UPDATE approval.approvals SET decision_reason = '' WHERE decided_by = :identity
+
+-- name: blank_vetoes
+UPDATE policy.watched_calls SET reason = '' WHERE denied_by = :identity
 
 -- name: blank_permits
 UPDATE executor.executions SET permit = '' WHERE call_id = ANY (:calls::text[]) AND state <> 'running'

@@ -110,9 +110,9 @@ def embedded(tmp_path: Path) -> Iterator[Embedded]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Embedded]:
+def running(folder: Path, *arguments: str) -> Iterator[Embedded]:
     """Run an embedded Placet while the block runs; neither it nor its PostgreSQL is there afterwards."""
-    made = Embedded(folder / "data", free_port(), {})
+    made = Embedded(folder / "data", free_port(), {}, arguments)
     made.data.mkdir()
     made.start()
     yield made

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import yaml
 from psycopg import sql
 
 from placet.contracts.receipts import load_keys, verify
@@ -17,14 +19,24 @@ from placet.gateway.identity.bootstrap import create_key
 from placet.notifier.cards import from_json
 from tests.e2e.test_embedded import Embedded, placet, running
 from tests.e2e.test_receipts import ended, receipt_of
-from tests.support.people import Caller, a_visitor
-from tests.support.system import until
+from tests.support.people import Caller, Visitor, a_visitor, is_result
+from tests.support.system import SHOP_RULEBOOK, until
 
 pytestmark = pytest.mark.timeout(240)
 
 #: Characters that are shown before and after what should not be there.
 AROUND = 40
 PAY = "create a payment link over 299 TRY"
+#: What two must agree to, of whom nobody asked for it.
+PAY_MORE = "create a payment link over 5000 TRY"
+FOUR_EYES = {
+    "name": "four-eyes",
+    "match": {"tool": "create_pay_link"},
+    "when": "arguments.amount == 5000",
+    "effect": "require_approval",
+    "reason": "It is much money, and must be approved by two.",
+    "approval": {"approvers": ["operators"], "approvals": 2, "exclude": ["requester"]},
+}
 #: A card in Slack, as the notifier keeps it.
 SHOWN = """
     INSERT INTO notifier.deliveries (delivery_id, tenant, approval_id, call_id, channel, recipient, person, state,
@@ -252,3 +264,80 @@ async def test_a_name_that_nothing_has_is_no_erasure(house: Embedded) -> None:
     typed = placet(house, "person", "erase", "visitor:nobody", "--yes", "--data", str(house.data))
     assert (asked["id"], "", 0) == (done["id"], done["who"], purged["persons"])
     assert (1, True) == (typed.returncode, "nothing here has the name visitor:nobody" in typed.stderr)
+
+
+def key_of(house: Embedded, person: str, tenant: str = "default") -> Caller:
+    """Return somebody with a key of their own."""
+    with psycopg.connect(house.database_url) as connection:
+        return Caller(
+            house.caller().url, create_key(connection, tenant=tenant, person=person, scopes=["chat", "decide"])
+        )
+
+
+def told(house: Embedded, statement: str, *values: Any) -> list[Any]:
+    """Return the first column of what a statement finds."""
+    with psycopg.connect(house.database_url) as connection:
+        return [row[0] for row in connection.execute(statement.encode(), values)]
+
+
+async def asked(caller: Caller, wish: str = PAY) -> tuple[Visitor, dict[str, Any]]:
+    """Return a visitor of a new conversation and the card of what they wish for."""
+    visitor = await a_visitor(caller)
+    await visitor.say(wish)
+    return visitor, await visitor.see_card()
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[Embedded]:
+    """A running embedded Placet in which two must agree to larger payments."""
+    content = yaml.safe_load(SHOP_RULEBOOK.read_text())
+    content["rules"].insert(0, FOUR_EYES)
+    (tmp_path / "rulebook.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    with running(tmp_path, "--rulebook", str(tmp_path / "rulebook.yaml")) as made:
+        yield made
+
+
+async def test_what_an_erased_person_wrote_is_nobody_elses_name(strict: Embedded) -> None:
+    """Reasons that read like a person, a state or a tool: others stay who they are, here and in another tenant."""
+    admin, keys = strict.caller(), load_keys((strict.data / "keys" / "public.json").read_text())
+    names = ("bea", "xena", "yuri", "walt")
+    bea, xena, yuri, walt = (key_of(strict, name) for name in names)
+    rex = key_of(strict, "rex", "rival")
+    # Bea asks for one call, and votes on another; who is erased has to do with neither.
+    own, once = (await asked(bea, PAY_MORE))[1], (await asked(admin, PAY_MORE))[1]
+    assert (await bea.decide(once, "approve", "I saw person:xena do it")).json()["state"] == "pending"
+    searched = await ended(admin, "find red shoes under 500", "search_products")
+    quoting = (await asked(admin))[1]
+    assert (await xena.decide(quoting, "deny", "person:bea")).status_code == 200
+    visitor, approved = await asked(admin)
+    assert (await yuri.decide(approved, "approve", "approved")).status_code == 200
+    await visitor.see(is_result("create_pay_link"))
+    assert (await walt.decide((await asked(admin))[1], "deny", "search_products")).status_code == 200
+    foreign = (await asked(key_of(strict, "opener", "rival")))[1]
+    assert (await rex.decide(foreign, "deny", "person:bea")).status_code == 200
+    decided = "SELECT person FROM approval.decisions WHERE approval_id = %s ORDER BY decided_at"
+    tools = "SELECT DISTINCT tool FROM agent.tool_calls ORDER BY 1"
+    before = {call: await receipt_of(admin, call) for call in (searched, approved["call_id"])}
+    for name in names[1:]:
+        run(strict, "person", "erase", name, "--yes")
+
+    after = {call: await receipt_of(admin, call) for call in before}
+    sealed = [row for row in after[approved["call_id"]]["history"] if '"result_came"' in row["line"]]
+    assert [] == [each for call in before for each in verify(after[call], keys) if not each.holds]
+    assert [before[call]["result"] for call in before] == [after[call]["result"] for call in before]
+    assert [True] == [row["salt"] is not None for row in sealed]
+    assert (["create_pay_link", "search_products"], "approved") == (
+        told(strict, tools),
+        after[approved["call_id"]]["approval"]["state"],
+    )
+    assert ["person:bea"] == told(strict, decided, once["approval_id"])
+    assert ["person:rex"] == told(strict, decided, foreign["approval_id"])
+    quoted = "SELECT reason FROM approval.decisions WHERE person IN ('person:rex', 'person:bea') ORDER BY 1"
+    assert ["I saw person:xena do it", "person:bea"] == told(strict, quoted)
+    # Of what xena wrote nothing is left where it was told.
+    results = "SELECT result::text FROM agent.tool_calls WHERE call_id = %s AND result::text LIKE '%%person:bea%%'"
+    logs = "SELECT data::text FROM agent.log WHERE data ->> 'call_id' = %s AND data::text LIKE '%%person:bea%%'"
+    assert [] == [*told(strict, results, quoting["call_id"]), *told(strict, logs, quoting["call_id"])]
+    # Four eyes are four: who asked may not decide, and who voted has one vote.
+    mine, again = await bea.decide(own, "approve", "mine"), await bea.decide(once, "approve", "again")
+    assert (403, "pending") == (mine.status_code, again.json()["state"])

@@ -1,0 +1,224 @@
+"""Forgets a person in what stays: a pseudonym where Placet names them, `[erased]` where it quotes their words.
+
+Only what Placet writes of people is changed. Ids, states, tools, digests, arguments and what others said are whose they
+are and stay, whatever the erased person wrote: nobody loses a vote because somebody's reason reads like their name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from placet.deploy.migrations.metadata import metadata
+from placet.runtime.database import SERVICES
+from placet.runtime.queries import query
+from placet.runtime.sql import Connection
+
+#: Columns in which Placet names people, by table; what is not here names nobody, or goes whole.
+NAMING: Mapping[str, str] = {
+    "agent.attempts": "data",
+    "agent.facts": "text",
+    "agent.log": "data",
+    "agent.messages": "text author cause",
+    "agent.steps": "raw",
+    "agent.tool_calls": "result",
+    "agent.turns": "author cause reason final_answer",
+    "approval.approvals": "requester edited reason approval_rule deciders closed_to voters decided_by decision_reason"
+    " claimed_by delegations seats cancel_asked_by staged",
+    "approval.calls": "withdrawn_reason",
+    "approval.decisions": "person details answer",
+    "approval.edits": "person",
+    "dead_letters.dead_letters": "reason body shown_body resolved_by",
+    "executor.executions": "call cause error resolved_by",
+    "executor.parked": "body",
+    "executor.workspaces": "ended_by reason",
+    "executor.workspace_entries": "error",
+    "gateway.api_keys": "created_by revoked_by",
+    "gateway.comments": "person",
+    "gateway.conversations": "created_by relayed_by ended_by operator",
+    "gateway.erasures": "asked_by",
+    "gateway.link_uses": "person",
+    "gateway.saved_views": "person",
+    "gateway.sessions": "person revoked_by",
+    "gateway.stops": "stopped_by resumed_by",
+    "jobs.attempts": "reason answer",
+    "jobs.jobs": "author spec reason result",
+    "jobs.log": "data",
+    "jobs.tasks": "reason answer",
+    "notifier.deliveries": "card error",
+    "notifier.links": "person",
+    "notifier.webhook_events": "body error",
+    "policy.activations": "activated_by",
+    "policy.counters": "subject",
+    "policy.grants": "owner revoked_by void_reason",
+    "policy.verdicts": "requester reason model_reason facts approval",
+    "policy.watched_calls": "requester approval denied_by",
+    **{f"{service}.outbox": "events" for service in SERVICES},
+}
+#: Tables that quote people without naming them, and the column that says of which conversation or job.
+QUOTING: Mapping[str, str] = {
+    **dict.fromkeys(("agent.facts", "agent.log", "agent.steps", "agent.tool_calls", "agent.turns"), "conversation_id"),
+    **dict.fromkeys(("executor.workspaces", "jobs.attempts"), "conversation_id"),
+    **dict.fromkeys(("jobs.jobs", "jobs.log", "jobs.tasks"), "job_id"),
+}
+#: Fields and columns that say why, or what was said.
+_QUOTES = frozenset(
+    {"answer", "content", "detail", "edited", "error", "note", "text", "words"}
+    | {"reason", "decision_reason", "model_reason", "withdrawn_reason"}
+)
+#: Fields that are nobody's name, whatever they say; what a tool answered too, in results and in the log.
+_KEPT = re.compile(
+    r".*_id|(.*_)?(digest|arguments)|before|grant|kind|labels|proposed|response|stat(e|us)|summary|tool|type"
+)
+_ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
+#: Who writes messages in a conversation that are no quotes, and fields that say whose words stand beside them.
+_SPEAKERS = frozenset({"user", "operator"})
+_WHOSE = ("by", "decided_by", "person")
+ERASED = "[erased]"
+#: Finds words that a tenant knows, and those that a place quotes; None where there are none.
+_Found: TypeAlias = tuple[re.Pattern[str] | None, re.Pattern[str] | None]
+_POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
+
+
+def pattern_of(identity: str) -> str:
+    """Return the regular expression of an identity that is no part of a longer one; a sentence may end with it."""
+    return rf"(?<![A-Za-z0-9._@+-]){re.escape(identity)}(?![A-Za-z0-9._@+-]*[A-Za-z0-9_@+-])"
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """Whom to forget, who they are from now on, and what they wrote: rows of `tenant`, `place` and `said`."""
+
+    identity: str
+    pseudonym: str = ""
+    words: Sequence[Mapping[str, Any]] = ()
+    _found: dict[tuple[str | None, str | None], _Found] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> str:
+        """What finds their name in a row, also as an author has it: without prefix."""
+        kind, _, bare = (re.escape(each) for each in self.identity.rpartition(":"))
+        authors = (f'"id": ?"{bare}", ?"kind": ?"{kind}"', f'"kind": ?"{kind}", ?"id": ?"{bare}"')
+        return "|".join((pattern_of(self.identity), *authors))
+
+    async def is_needed(self, connection: Connection) -> bool:
+        """Tell whether anything that is to be changed names them, or the history does."""
+        named = {table: columns.split() for table, columns in NAMING.items()}
+        named |= {f"{service}.history": ["actor", "detail"] for service in SERVICES}
+        for table, columns in named.items():
+            statement = f"SELECT FROM {table} WHERE {_any_of(columns)} LIMIT 1"
+            if await connection.run(query("named", statement), names=self.names):
+                return True
+        return False
+
+    async def forget(self, connection: Connection) -> None:
+        """Change every row that names or quotes them."""
+        for table in NAMING:
+            columns = {name: metadata.tables[table].columns[name] for name in NAMING[table].split()}
+            kinds = {name: each.type.compile(_POSTGRES) for name, each in columns.items()}
+            for found, new in await self.changed(connection, table):
+                values = ", ".join(f"{name} = CAST(:{name} AS {kinds[name]})" for name in new)
+                statement = f"UPDATE {table} SET {values} WHERE ctid = CAST(CAST(:spot AS text) AS tid)"  # noqa: S608
+                await connection.run(query("forget", statement), spot=found["spot"], **new)
+
+    async def changed(self, connection: Connection, table: str) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+        """Return rows of a table that are to be changed, each with the new values of its columns; lock them."""
+        held, names, place = metadata.tables[table].columns, NAMING[table].split(), QUOTING.get(table, "NULL")
+        told = ["CAST(ctid AS text) AS spot", f"CAST({place} AS text) AS place"]
+        told += [name for name in ("tenant", "call_id") if name in held]
+        told += [name if isinstance(held[name].type, sa.ARRAY) else f"CAST({name} AS text) AS {name}" for name in names]
+        statement = f"""
+            SELECT {", ".join(told)} FROM {table}
+            WHERE {_any_of(names)} OR CAST({place} AS text) = ANY (:places::text[]) FOR UPDATE
+        """  # noqa: S608
+        places = sorted({row["place"] for row in self.words if row["place"]})
+        changed = []
+        for row in await connection.run(query("changed", statement), names=self.names, places=places):
+            tenant = row["tenant"] if "tenant" in held else None
+            line = Line(self, *self._found_by(tenant, row["place"]), keeps_data=table in _ANSWERED)
+            new = {name: value for name in names if (value := line.forget(row[name], name)) != row[name]}
+            if new:
+                changed.append((row, new))
+        return changed
+
+    def _found_by(self, tenant: str | None, place: str | None) -> _Found:
+        """Return what finds the words that a tenant knows, any where it is None, and those that a place quotes."""
+        if (tenant, place) not in self._found:
+            known = {each["said"] for each in self.words if tenant in {None, each["tenant"]}}
+            quoted = {each["said"] for each in self.words if place is not None and place == each["place"]}
+            self._found[tenant, place] = (_either(known), _either(quoted))
+        return self._found[tenant, place]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row: what they wrote anywhere, and what of it this row may quote without naming them."""
+
+    of: Forgetting
+    words: re.Pattern[str] | None
+    quoted: re.Pattern[str] | None
+    keeps_data: bool
+
+    def forget(self, value: Any, name: str, *, beside: bool = False) -> Any:
+        """Return the value of a field or column without them; `beside`: it stands beside a name of theirs."""
+        if isinstance(value, dict):
+            return self._fields(value)
+        if isinstance(value, list):
+            return [self.forget(each, name, beside=beside) for each in value]
+        if not isinstance(value, str):
+            return value
+        try:
+            found = json.loads(value) if value.startswith(("{", "[")) else None
+            if found is not None:
+                new = self.forget(found, name, beside=beside)
+                return value if new == found else _json(new)
+        except (ValueError, RecursionError):
+            pass
+        return self._text(value, name, beside=beside)
+
+    def _fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        kind, _, bare = self.of.identity.rpartition(":")
+        if fields.get("kind") == kind and fields.get("id") == bare:
+            fields = {**fields, "id": self.of.pseudonym}
+        others = {fields.get(each) for each in _WHOSE} - {None, "", self.of.identity}
+        line = replace(self, quoted=None) if others or fields.get("role") in _SPEAKERS else self
+        beside = self.of.identity in [each for each in fields.values() if isinstance(each, str)]
+        found = {}
+        for name, value in fields.items():
+            kept = _KEPT.fullmatch(name) or (self.keeps_data and name == "data")
+            found[self._text(name, "")] = value if kept else line.forget(value, name, beside=beside)
+        return found
+
+    def _text(self, text: str, name: str, *, beside: bool = False) -> str:
+        found = re.sub(pattern_of(self.of.identity), self._pseudonym, text)
+        if name in _QUOTES:
+            for words in (self.words if beside or found != text else None, self.quoted):
+                found = words.sub(ERASED, found) if words else found
+        return found
+
+    @property
+    def _pseudonym(self) -> str:
+        return f"{self.of.identity.rpartition(':')[0]}:{self.of.pseudonym}"
+
+
+def _any_of(columns: Sequence[str]) -> str:
+    return " OR ".join(f"CAST({name} AS text) ~ :names" for name in columns)
+
+
+def _either(words: set[str]) -> re.Pattern[str] | None:
+    """Return what finds any of these, the longest first, also as JSON has them."""
+    spelled = {each for said in words for each in (said, json.dumps(said, ensure_ascii=False)[1:-1])}
+    return re.compile("|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))) if spelled else None
+
+
+def _json(value: object) -> str:
+    """Return JSON that a database takes: half a character stands in it as an escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() or text.encode(errors="ignore").decode() == text else json.dumps(value)
