@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isinf
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -35,6 +36,7 @@ NAMING: Mapping[str, str] = {
     "approval.calls": "withdrawn_reason",
     "approval.decisions": "person details answer",
     "approval.edits": "person",
+    "approval.words": "word",
     "dead_letters.dead_letters": "reason body shown_body resolved_by",
     "executor.executions": "call cause error resolved_by",
     "executor.parked": "body",
@@ -175,7 +177,7 @@ class Line:
         if not isinstance(value, str):
             return value
         try:
-            found = json.loads(value) if value.startswith(("{", "[")) else None
+            found = json.loads(value, parse_float=_finite) if value.startswith(("{", "[")) else None
             if found is not None:
                 new = self.forget(found, name, beside=beside)
                 return value if new == found else _json(new)
@@ -216,6 +218,12 @@ def _either(words: set[str]) -> re.Pattern[str] | None:
     """Return what finds any of these, the longest first, also as JSON has them."""
     spelled = {each for said in words for each in (said, json.dumps(said, ensure_ascii=False)[1:-1])}
     return re.compile("|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))) if spelled else None
+
+
+def _finite(text: str) -> float:
+    if isinf(number := float(text)):
+        raise ValueError("no JSON says this number again")
+    return number
 
 
 def _json(value: object) -> str:

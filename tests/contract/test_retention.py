@@ -22,7 +22,7 @@ NOBODY = re.compile(
     r"|held|holder|joint|journal|keys|labels|language|measure|messages?|method|mode|model|needs|next_message|origins"
     r"|outcome|pack|per|permit_issuer|plan|pool|produces|proof|pseudonym|queue|reference|released_as|resolution|roles"
     r"|rule|scopes?|searched|service|summary|taken_over_by|tenant|terms|thrown_out|tool|topic|traceparent"
-    r"|upto|value|verb|veto_on|veto_within|votes|webhook|winner|word|worker|workspace"
+    r"|upto|value|verb|veto_on|veto_within|votes|webhook|winner|worker|workspace"
 )
 #: Columns that may, and are not looked through: what people wrote themselves stays or is blanked with its writer, and
 #: signatures, addresses and bare names have statements of their own; the directory's versions are whose house it is.

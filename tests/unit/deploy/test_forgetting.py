@@ -80,8 +80,9 @@ def test_a_row_that_quotes_her_without_her_name() -> None:
 
 
 def test_what_cannot_be_read_or_written_as_json_is_no_reason_to_fail() -> None:
-    """A dead letter may be nested without an end, and have half a character."""
+    """A dead letter may be nested without an end, and have half a character or a number without an end."""
     deep = "[" * 50_000 + '"person:ada"'
     half = '{"text":"\\ud800","by":"person:ada"}'
-    assert deep.replace("person:ada", NEW) == forgotten(deep, "body")
+    for text in (deep, '{"by": "person:ada", "n": 1E400}'):
+        assert text.replace("person:ada", NEW) == forgotten(text, "body")
     assert json.loads(half) | {"by": NEW} == json.loads(forgotten(half, "body").encode().decode())
