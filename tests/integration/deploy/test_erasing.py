@@ -1,0 +1,87 @@
+"""What an erasure finds in a whole database: where somebody is named or quoted, of whose call and of which tenant."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from placet.deploy.migrations.metadata import metadata
+from placet.deploy.retention.erasing import erase
+from placet.runtime.database import Database
+
+#: Of columns that a test says nothing of.
+ANY = {"AutoString": "", "JSONB": Jsonb({}), "ARRAY": [], "Integer": 1, "Boolean": False}
+#: What ada wrote, which reads like somebody else.
+SAID = "person:bea"
+DENIED = 'Asked again: person:ada denied it at noon: "person:bea".'
+LOST = "No answer can win: person:bea"
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("gateway.conversations", {"conversation_id": "c", "relayed_by": "person:bea ~person:ada", "holder": "agent"}),
+    (
+        "approval.approvals",
+        {"approval_id": "a", "conversation_id": "try", "state": "pending", "requester": "person:bea"},
+    ),
+    ("approval.decisions", {"approval_id": "a", "person": "person:ada", "reason": SAID, "verb": "abstain"}),
+    ("approval.decisions", {"approval_id": "a", "person": "person:bea", "reason": "Ask person:ada.", "verb": "claim"}),
+    ("agent.attempts", {"conversation_id": "try", "data": {"job_id": "j", "caller": {"conversation_id": "asks"}}}),
+    *(("jobs.log", {"job_id": job, "data": {"reason": LOST}}) for job in ("j", "other")),
+    *(("agent.log", {"conversation_id": place, "data": {"error": LOST}}) for place in ("asks", "try", "other")),
+    *(
+        ("policy.verdicts", {"tenant": tenant, "requester": SAID, "reason": DENIED, "effect": "deny"})
+        for tenant in ("acme", "rival")
+    ),
+]
+
+
+def insert(connection: psycopg.Connection, number: int, table: str, given: dict[str, Any]) -> None:
+    """Insert a row of acme; what it does not say is a number of its own where it is an id, and empty elsewhere."""
+    row = {"tenant": "acme", "category": "unsafe_api", "outcome": "accepted"} | given
+    columns = [each for each in metadata.tables[table].columns if each.name in given or not each.nullable]
+    values = {}
+    for each in columns:
+        if each.name in row:
+            value = row[each.name]
+            values[each.name] = Jsonb(value) if isinstance(value, dict) else value
+        elif each.name.endswith("_id"):
+            values[each.name] = f"id-{number}"
+        elif each.server_default is None:
+            values[each.name] = ANY.get(type(each.type).__name__, datetime.now(UTC))
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        sql.Identifier(*table.split(".")),
+        sql.SQL(", ").join(map(sql.Identifier, values)),
+        sql.SQL(", ").join(map(sql.Placeholder, values)),
+    )
+    connection.execute(statement, values)
+
+
+@pytest.fixture
+def found(database_url: str) -> Any:
+    """Return what a column has, in the order of its texts, of a database with the rows above."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for number, (table, given) in enumerate(ROWS):
+            insert(connection, number, table, given)
+        yield lambda column, table: [
+            row[0] for row in connection.execute(b"SELECT %s FROM %s ORDER BY 1" % (column.encode(), table.encode()))
+        ]
+
+
+async def test_words_go_with_their_call_and_names_where_they_are_names(database_url: str, found: Any) -> None:
+    """Of an attempt also in its job, and for who asked; of a veto wherever it is told; another tenant's words stay."""
+    database = Database(database_url, service="gateway", pool_size=1)
+    new = f"person:{(await erase(database, 'ada')).pseudonym}"
+    await database.close()
+    gone = LOST.replace(SAID, "[erased]")
+    told = DENIED.replace("person:ada", new)
+    assert [f"person:bea ~{new}"] == found("relayed_by", "gateway.conversations")
+    assert ["person:bea"] == found("requester", "approval.approvals")
+    assert ["person:bea", new] == found("person", "approval.decisions")
+    assert ["", "Ask person:ada."] == found("reason", "approval.decisions")
+    assert [gone, LOST] == found("data ->> 'reason'", "jobs.log")
+    assert [gone, gone, LOST] == found("data ->> 'error'", "agent.log")
+    assert ["person:bea", "person:bea"] == found("requester", "policy.verdicts")
+    assert [told.replace(SAID, "[erased]"), told] == found("reason", "policy.verdicts")
