@@ -49,27 +49,43 @@ _GOES_ON = re.compile(r"[.:!?'\u2019]*[\w@%+/=&#~\\-]")
 _NUMBER = re.compile(r"[^a-z]*\d[^a-z]*[a-z]{0,4}\.?|(?:[a-z]{3}|[^\w\s]) ?[\d.,]+|\d{4}-\d\d-\d\d.*")
 _MANY_LETTERS = 8
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
-#: What stands before each line that somebody quotes.
-_MARKS = (">", "|", "»", "<blockquote")
-#: Where a mail begins that somebody quotes or passes on: a line between dashes, `Ada wrote:` in the languages that are
-#: known, an address in angle brackets and a colon in any, a head.
-_QUOTE_BEGINS = re.compile(
-    r"-{2,}\W*(?:begin |anfang )?\W*(?:original|forwarded|ursprüngliche|weitergeleitete|orijinal|özgün|iletilen)\b.*"
+#: What stands before each line that somebody quotes, perhaps behind their initials.
+_MARKS = ("|", "»", "›", "❯", "│", "┃", "&gt;", ">", "＞")
+_MARKED = re.compile(rf"(?:{'|'.join(map(re.escape, _MARKS))}|\w{{1,12}}> )")
+#: Tags within which pages and mail programs put what is quoted.
+_QUOTE_TAG = re.compile(r"<blockquote|<\w[^<>]{0,300}\bgmail_quote", re.IGNORECASE)
+#: Where a mail begins that somebody passes on: a line between dashes, or what mail programs write in its place.
+_PASSED_ON = re.compile(
+    r"[-=_–—]{2,}.*[^\W_].*[-=_–—]{2,}"
+    r"|-{2,}\W*(?:begin |anfang )?\W*(?:original|forwarded|ursprüngliche|weitergeleitete|orijinal|özgün|iletilen)\b.*"
     r"|(?:begin|start|anfang|début|inicio|início|inizio|begin van)\b.{0,40}\b(?:forward|weitergeleitet|transf|reenvi"
-    r"|encaminh|inoltr|doorgestuurd)\w*.{0,40}:?"
-    r"|.{4,300}\b(?:wrote|schrieb|écrit|escribió|escreveu|scritto|schreef|skrev|napisał|kirjoitti|написал)\b.{0,100}:"
+    r"|encaminh|inoltr|doorgestuurd)\w*.{0,40}:?",
+    re.IGNORECASE,
+)
+#: What stands above a mail that somebody quotes: `Ada wrote:` in the languages that are known, and in any an address in
+#: angle brackets or a day with its time.
+_WROTE = re.compile(
+    r".{4,300}\b(?:wrote|schrieb|écrit|escribió|escreveu|scritto|schreef|skrev|napisał|kirjoitti|написал)\b.{0,100}:"
     r"|.{4,300}\byazdı ?:"
-    r"|.{0,300}<[^<>@\s]+@[^<>@\s]+>[^<>@]{0,60}:",
+    r"|.{0,300}<[^<>@\s]+@[^<>@\s]+>[^<>@]{0,60}:"
+    r"|(?=.*(?<!\d)20\d\d(?!\d))(?=.*(?<!\d)\d\d?[:.]\d\d(?!\d)).{8,300}[:：]",
     re.IGNORECASE,
 )
 #: Lines that an attribution is broken into at most: mail programs fold long ones.
 _FOLDED_MAX = 3
-_HEAD = re.compile(r"\W*(?:from|von|kimden|gönderen|de|da|van|od|från|fra|от)\W*:", re.IGNORECASE)
-_HEAD_GOES_ON = re.compile(
-    r"\W*(?:to|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu|para|a|à|al?le|aan|til|till|do"
-    r"|asunto|assunto|objet|oggetto|onderwerp|emne|ämne|temat|fecha|data|enviad[oa]|envoyé|inviato|verzonden|кому|тема)"
-    r"\W*:",
+#: A line of a head: up to three words, a colon and a text.
+_FIELD = re.compile(r"\W*[^\W\d_][^\s:：,;!?<>@]*(?:\s[^\s:：,;!?<>@]+){0,2}\s?[:：](?!//)\s*\S")
+_ADDRESS = re.compile(r"[^\s@<>]@[^\s@<>]")
+_SENDER = re.compile(r"\W*(?:from|von|kimden|gönderen|de|da|van|od|från|fra|от)\W*[:：]", re.IGNORECASE)
+_GOES_ON_WITH = re.compile(
+    r"\W*(?:to|b?cc|reply-to|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu|para|a|à|al?le|aan"
+    r"|till?|do|asunto|assunto|objet|oggetto|onderwerp|emne|ämne|temat|fecha|data|enviad[oa]|envoyé|inviato|verzonden"
+    r"|кому|тема)\W*[:：]",
     re.IGNORECASE,
+)
+#: All that a person's own wish for a mail has: nothing of who sent one, or when.
+_DRAFT = re.compile(
+    r"\W*(?:to|b?cc|subject|text|body|message|an|betreff|nachricht|kime|konu|mesaj)\W*[:：]", re.IGNORECASE
 )
 
 
@@ -181,21 +197,22 @@ def says_something(plain: str) -> bool:
 
 def split_quotes(text: str) -> tuple[str, str]:
     """Return a person's own words, and what they quote or pass on in a message as mail programs mark it."""
-    if not any(mark in text for mark in (*_MARKS, ":", "--")) and "orward" not in text:
+    if not any(mark in text for mark in (*_MARKS, "<", ":", "：", "--", "==", "__", "––", "——", "orward")):
         return text, ""
     own: list[str] = []
     quoted: list[str] = []
-    lines = [line.strip() for line in text.replace("\r\n", "\n").split("\n")]
+    written = text.replace("\r\n", "\n").split("\n")
+    lines, heads = [line.strip() for line in written], _heads(written)
     to_the_end, begun = False, 0
     for at, line in enumerate(lines):
         begun = max(begun - 1, 0)
-        is_quoted = to_the_end or begun > 0 or line.startswith(_MARKS)
-        if not is_quoted and (begun := _begins_quote(lines[at : at + 1 + _FOLDED_MAX])):
+        to_the_end = to_the_end or at in heads or bool(_QUOTE_TAG.search(line))
+        is_quoted = to_the_end or begun > 0 or bool(_MARKED.match(line))
+        if not is_quoted and (begun := _begins_quote(lines[at : at + _FOLDED_MAX])):
             # Below `Ada wrote:` stands either what is marked line by line, or nothing but her mail.
             is_quoted = True
             below = filter(None, lines[at + begun : at + begun + 8])
-            to_the_end = not next(below, "").startswith(_MARKS)
-        to_the_end |= line.startswith("<blockquote")
+            to_the_end = not _MARKED.match(next(below, ""))
         (quoted if is_quoted else own).append(line.lstrip("> ") if is_quoted else line)
         if is_quoted and own and own[-1] != _BETWEEN:
             own.append(_BETWEEN)
@@ -204,14 +221,43 @@ def split_quotes(text: str) -> tuple[str, str]:
 
 def _begins_quote(lines: Sequence[str]) -> int:
     """Return how many of these lines say that a mail follows; 0 where the first one begins nothing."""
-    if _HEAD.match(lines[0]):
-        return int(any(map(_HEAD_GOES_ON.match, lines[1:])))
-    for number in range(1, min(_FOLDED_MAX, len(lines)) + 1):
-        if _QUOTE_BEGINS.fullmatch(" ".join(lines[:number])[:400]):
+    if _PASSED_ON.fullmatch(lines[0][:400]):
+        return 1
+    for number, line in enumerate(lines, 1):
+        if line.endswith((":", "：")) and _WROTE.fullmatch(" ".join(lines[:number])[:400]):
             return number
-        if not lines[number - 1]:
+        if not line:
             break
     return 0
+
+
+def _heads(lines: Sequence[str]) -> set[int]:
+    """Return at which lines the head of a mail begins; a folded line goes on with the one before."""
+    found: set[int] = set()
+    fields: list[int] = []
+    for at, line in enumerate([*lines, "."]):
+        if _MARKED.match(line.lstrip()):
+            # What is marked begins nothing below it.
+            fields = []
+        elif _FIELD.match(line[:400]):
+            fields.append(at)
+            if _SENDER.match(line) and any(map(_GOES_ON_WITH.match, lines[at + 1 : at + 1 + _FOLDED_MAX])):
+                found.add(at)
+        elif line.strip() and line[0] not in " \t":
+            if _is_head([lines[each] for each in fields]):
+                found.add(fields[0])
+            fields = []
+    return found
+
+
+def _is_head(fields: Sequence[str]) -> bool:
+    """Tell whether neighbouring lines `Word: text` are a mail's head: in any language where one of them has an address.
+
+    A requester may write a mail's recipients and subject themselves.
+    """
+    if any(map(_SENDER.match, fields)) and any(map(_GOES_ON_WITH.match, fields)):
+        return True
+    return len(fields) > 1 and any(map(_ADDRESS.search, fields)) and not all(map(_DRAFT.match, fields))
 
 
 def _newest(texts: Sequence[str]) -> list[str]:
