@@ -201,6 +201,11 @@ class Card:
         ]
 
     @property
+    def news(self) -> str:
+        """What happened last and with which revision: a card that only counts anew has the news that it had."""
+        return f"{self.happened}-{self.revision}"
+
+    @property
     def is_open(self) -> bool:
         """Whether people can still decide."""
         return self.state == "pending"

@@ -18,8 +18,6 @@ from placet.surfaces.texts import moment, text
 
 #: News that is worth another message.
 TOLD = frozenset({"opened", "edited", "reminded", "escalated", "closed", "finished"})
-#: Kept of a card that the place took: such places say nothing that finds it again.
-_REFERENCE = {"told": "yes"}
 
 
 class AppriseChannel:
@@ -34,9 +32,12 @@ class AppriseChannel:
         url = self._urls.get(address.recipient)
         if url is None:
             raise ChannelFailed(f"no apprise place is called {address.recipient!r}", permanent=True)
-        if not (reference or {}).get("told") or card.happened in TOLD:
+        # Such places say nothing that finds a card again: what they were told is all that is kept.
+        told = (reference or {}).get("told", "")
+        if not told or (card.happened in TOLD and card.news != told):
             await _notify(url, card)
-        return Delivered(_REFERENCE)
+            told = card.news
+        return Delivered({"told": told})
 
 
 async def _notify(url: SecretStr, card: Card) -> None:

@@ -108,6 +108,7 @@ class SlackChannel:
 
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Post the card where `reference` has no message yet, else update its message and its thread."""
+        del key
         team = self._teams.get(card.tenant)
         if team is None:
             raise ChannelFailed(f"no Slack workspace is set for the tenant {card.tenant}", permanent=True)
@@ -118,7 +119,7 @@ class SlackChannel:
             # A reference without a message: a try before this one was cut off, perhaps behind the post.
             made = await self._create(client, team, card, address, in_doubt=reference is not None)
         else:
-            made = await self._update(client, team, card, address, dict(reference), key)
+            made = await self._update(client, team, card, address, dict(reference))
         return Delivered(await self._comment(client, team, card, address, made))
 
     async def say(self, tenant: str, recipient: str, subject: str, words: str) -> None:
@@ -172,7 +173,7 @@ class SlackChannel:
         return answer
 
     async def _update(
-        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str], key: str
+        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str]
     ) -> dict[str, str]:
         mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
         try:
@@ -183,9 +184,9 @@ class SlackChannel:
                 return made | {"gone": "yes"}
             return await self._create(client, team, card, address, in_doubt=False)
         words = render.news(card)
-        if words and made.get("told") != key:
-            await self._tell(client, made, mark, key, words)
-            made["told"] = key
+        if words and made.get("told") != card.news:
+            await self._tell(client, made, mark, card.news, words)
+            made["told"] = card.news
         if not card.is_open and "verdict" not in made:
             for user in self._users([card.requested_by], team):
                 pieces = [kit.mention(user), kit.literal(f" {render.verdict(card)}")]

@@ -40,6 +40,19 @@ async def test_a_place_is_told_of_what_matters_with_the_way_to_the_page() -> Non
     assert f"https://placet.example/inbox/{news.approval_id}" in first["message"]
 
 
+async def test_a_place_hears_each_news_once() -> None:
+    """A card that only counts anew tells nothing; the next reminder does."""
+    card, reference = first_card(opened(), PEN, ()), None
+    reminded = replace(card, happened="reminded", revision=2)
+    async with a_receiver() as receiver:
+        channel = the_channel(receiver)
+        for each in (card, reminded, replace(reminded, revision=3)):
+            for similar in range(3):
+                shown = await channel.send(replace(each, similar=similar), PLACE, reference, key="any")
+                reference = shown.reference
+    assert 3 == len(receiver.heard)
+
+
 async def test_a_place_that_does_not_take_it_is_tried_again() -> None:
     """Apprise tells no more than that it failed."""
     async with a_receiver() as receiver:

@@ -84,6 +84,30 @@ async def test_a_mail_says_that_such_calls_are_stopped_and_a_later_one_that_they
     assert [[True, True], [False, False], [False, False]] == told
 
 
+async def test_a_reminder_is_mailed_once_however_many_calls_are_kept_back_after_it(
+    notifier_url: str, server: MailServer
+) -> None:
+    """The shown card counts them anew each time, which is worth no mail."""
+    async with a_mailer(notifier_url, server, notifier_same_max=1) as mailer:
+        duties = {duty.name: duty for duty in mailer.service.duties}
+        first = opened("email", rule=ONLY_ADA)
+        await mailer.send(first)
+        await post(mailer)
+        await mailer.send(progressed(first, "reminded", 2))
+        await post(mailer)
+        for _ in range(3):
+            await mailer.send(opened("email", rule=ONLY_ADA))
+            await post(mailer)
+            await duties["recount-cards"].run_once()
+            await post(mailer)
+        rows = await mailer.rows("SELECT state, card->>'similar' AS similar FROM notifier.deliveries ORDER BY state")
+    assert (2, ["kept", "kept", "kept", "sent"], "3") == (
+        len(server.inbox),
+        [row["state"] for row in rows],
+        rows[-1]["similar"],
+    )
+
+
 async def test_a_link_is_for_one_person_and_only_its_hash_is_kept(mailer: Replica, server: MailServer) -> None:
     """Two people have two links; the database could not tell either of them."""
     news = opened("email", rule=FINANCE)

@@ -103,6 +103,7 @@ async def test_reminders_and_escalations_stand_in_the_card_s_thread_once(scene: 
     reminded = replace(card, revision=2, happened="reminded", note="It is still waiting for a decision.")
     once = await scene.send(reminded, reference, key="a")
     await scene.send(reminded, once, key="a")
+    await scene.send(replace(reminded, similar=4), once, key="counted anew")
     escalated = replace(card, revision=3, happened="escalated", note="Nobody decided yet.")
     await scene.send(escalated, once, key="b")
     told = [each.versions[0]["text"] for each in scene.slack.thread_of(scene.card)]

@@ -52,6 +52,17 @@ def test_a_card_needs_a_mail_where_it_tells_something_new(
     assert kind == kind_for(replace(CARD, **changes), told, "ada")
 
 
+@pytest.mark.parametrize("happened", ["reminded", "escalated"])
+def test_a_card_that_only_counts_anew_reminds_nobody_again(happened: str) -> None:
+    """One mail for each reminder and each escalation, however often the card is sent after it."""
+    first = replace(CARD, revision=2, happened=happened)
+    told = ASKED.after(first, "<2@x>")
+    again = [replace(first, similar=7), replace(first, held_back=3), replace(first, stopped="an incident")]
+    assert [None, None, None, Kind.AGAIN] == [
+        kind_for(each, told_from(told.as_reference()), "ada") for each in [*again, replace(first, revision=3)]
+    ]
+
+
 def test_what_was_told_survives_being_stored() -> None:
     """A reference is the same after a round through the database; an unknown one says that nothing was told."""
     assert (ASKED, Told(), Told()) == (told_from(ASKED.as_reference()), told_from(None), told_from({}))

@@ -45,10 +45,13 @@ class Told:
     ended: str = ""
     #: Message ids of the thread, oldest first.
     ids: tuple[str, ...] = ()
+    #: What had happened: nobody is reminded twice by one reminder.
+    news: str = ""
 
     def as_reference(self) -> dict[str, str]:
         """Return the form that is stored."""
-        return {"digest": self.digest, "state": self.state, "ended": self.ended, "ids": " ".join(self.ids)}
+        kept = {"digest": self.digest, "state": self.state, "ended": self.ended, "news": self.news}
+        return kept | {"ids": " ".join(self.ids)}
 
     def after(self, card: Card, message_id: str = "") -> Told:
         """Return what is told once `card` is, in the mail `message_id` where there was one."""
@@ -60,15 +63,15 @@ class Told:
             ids = ids if len(ids) <= REFERENCES_MAX else (ids[0], *ids[1 - REFERENCES_MAX :])
         # How the call ended may be heard before its approval's end: it is told with that, and not told before.
         ended = "" if card.is_open else card.ended
-        return Told(card.digest, card.state, ended, ids)
+        return Told(card.digest, card.state, ended, ids, card.news)
 
 
 def told_from(reference: Mapping[str, str] | None) -> Told:
     """Return what a reference says; nothing was told where there is none."""
     if not reference:
         return Told()
-    ids = tuple(reference.get("ids", "").split())
-    return Told(reference.get("digest", ""), reference.get("state", ""), reference.get("ended", ""), ids)
+    digest, state, ended, news = (reference.get(name, "") for name in ("digest", "state", "ended", "news"))
+    return Told(digest, state, ended, tuple(reference.get("ids", "").split()), news)
 
 
 def has_voted(card: Card, person: str) -> bool:
@@ -97,7 +100,7 @@ def _asking(card: Card, told: Told, person: str) -> Kind | None:
         return None
     if told.digest != card.digest:
         return Kind.ASKED
-    return Kind.AGAIN if card.happened in _URGENT else None
+    return Kind.AGAIN if card.happened in _URGENT and card.news != told.news else None
 
 
 def mail_id(key: str) -> str:
