@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from placet.domain.approvers import name_of
 from placet.domain.duty import WhyAll
+from placet.domain.grants import AGAIN_SECONDS
 from placet.surfaces.card import Argument
 from placet.surfaces.duty import duty_words
 
@@ -171,9 +172,10 @@ class Card:
     edits: bool = False
     reason_required: Literal["never", "deny", "always"] = "never"
     #: How many of the same calls the narrowest grant covers that is offered with an approval, and what may vary in
-    #: them; 0: none is offered.
+    #: them, and for how long; 0: none is offered.
     again_uses: int = 0
     again_bounds: list[str] = field(default_factory=list)
+    again_seconds: int = AGAIN_SECONDS
     #: `high`: never kept back, and decided in no batch.
     risk: Literal["normal", "high"] = "normal"
     #: Further approvals of the same tool and target that wait and are not shown on a card of their own.

@@ -142,7 +142,7 @@ def _again(rule: ApprovalRule, tool: str) -> dict[str, Any]:
     wish = offered_again(rule, tool)
     if wish is None or rule.reason_required == "always":
         return {}
-    return {"again_uses": wish.uses, "again_bounds": wish.bounds}
+    return {"again_uses": wish.uses, "again_bounds": wish.bounds, "again_seconds": wish.expires_after_seconds}
 
 
 def _planned(plan: Plan, locale: str) -> dict[str, Any]:

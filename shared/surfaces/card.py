@@ -19,9 +19,10 @@ from placet.domain.approvers import read_approver
 from placet.domain.card_text import ABSENT, REDACTED, mixed_scripts, placeholders, visible, visible_lines
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
+from placet.domain.grants import AGAIN_SECONDS
 from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
 from placet.domain.tool_schema import pointer
-from placet.surfaces.texts import text
+from placet.surfaces.texts import plural, text
 
 #: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
 ARGUMENT_MAX = 1_000
@@ -176,6 +177,17 @@ def needed(rule: ApprovalRule, locale: str, name_of: Callable[[str], str]) -> st
 def _way(panel: Panel, locale: str, name_of: Callable[[str], str]) -> str:
     who = ", ".join(named(each, locale, name_of) for each in panel.approvers)
     return text(locale, "{count} of {who}", count=panel.approvals, who=who)
+
+
+def again_words(locale: str, seconds: int) -> str:
+    """Return what the button says that approves a call and, for so long, the same again."""
+    if seconds == AGAIN_SECONDS:
+        return text(locale, "Approve, and the same again for an hour")
+    if seconds % 60:
+        one, many = "Approve, and the same again for {count} second", "Approve, and the same again for {count} seconds"
+        return plural(locale, one, many, seconds)
+    one, many = "Approve, and the same again for {count} minute", "Approve, and the same again for {count} minutes"
+    return plural(locale, one, many, seconds // 60)
 
 
 def named(approver: str, locale: str, name_of: Callable[[str], str]) -> str:

@@ -31,6 +31,7 @@ from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
+from placet.surfaces.card import again_words
 from placet.surfaces.texts import language_of, moment, plural, text
 
 M = TypeVar("M", bound=BaseModel)
@@ -67,6 +68,7 @@ def _templates(language: str) -> Environment:
         who=lambda name: words.who(name, language, _PEOPLE.get({})),
         told=lambda sentence: words.told(sentence, language, _PEOPLE.get({})),
         face=_face,
+        again_words=partial(again_words, language),
         **spoken,
     )
     made.globals.update(

@@ -20,7 +20,7 @@ from placet.surfaces import block_kit as kit
 from placet.surfaces import slack
 from placet.surfaces.block_kit import Block
 from placet.surfaces.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
-from placet.surfaces.card import Argument, tail_of
+from placet.surfaces.card import Argument, again_words, tail_of
 from placet.surfaces.texts import moment, plural, text
 
 #: Digits of the digest on a card: enough to tell two calls apart.
@@ -364,7 +364,7 @@ def _approving(card: Card, subject: str) -> Iterator[Block]:
     approve = text(card.locale, "Approve")
     yield kit.button(approve, slack.APPROVE, subject, style="primary", confirm=_confirmation(card))
     if card.again_uses:
-        words = text(card.locale, "Approve, and the same again for an hour")
+        words = again_words(card.locale, card.again_seconds)
         yield kit.button(words, slack.AGAIN, subject, confirm=_covers(card))
     if card.edits:
         words = text(card.locale, "Leave some out") if card.plan_head else text(card.locale, "Edit")
@@ -384,7 +384,7 @@ def _covers(card: Card) -> Block:
     said = plural(card.locale, one, many, card.again_uses)
     if card.again_bounds:
         said += " " + text(card.locale, "May be smaller: {names}.", names=", ".join(card.again_bounds))
-    return _question(card, text(card.locale, "Approve, and the same again for an hour"), f"{said} {card.summary}")
+    return _question(card, again_words(card.locale, card.again_seconds), f"{said} {card.summary}")
 
 
 def _question(card: Card, title: str, words: str) -> Block:

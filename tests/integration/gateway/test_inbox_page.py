@@ -246,6 +246,15 @@ async def test_one_click_approves_and_allows_the_same_for_an_hour(house: House, 
     assert (True, False, 1) == (sentence in page, "approve-again" in without, listed.count(sentence))
 
 
+async def test_the_same_again_says_how_long_the_rule_lets_it_hold(house: House, browser: httpx.AsyncClient) -> None:
+    """On the page and in the list, where the rule says less than an hour; hours cannot be typed then."""
+    grants = {"uses": 5, "expires_after_seconds": 1800}
+    row = hold(house, "ask", "Ask?", {}, approval_rule={"approvers": ["operators"], "grants": grants})
+    pages = [(await browser.get(path)).text for path in (f"/inbox/{row['approval_id']}", "/inbox")]
+    words = "Approve, and the same again for 30 minutes"
+    assert [(True, False)] * 2 == [(words in page, "grant_hours" in page) for page in pages]
+
+
 async def test_the_same_click_on_the_list_allows_it_too(house: House, browser: httpx.AsyncClient) -> None:
     """A card of the list sends what the approval's page sends."""
     row = hold(house, "ask", "Ask?", {}, approval_rule={"approvers": ["operators"], "grants": {"uses": 5}})

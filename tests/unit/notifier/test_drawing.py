@@ -65,20 +65,21 @@ def test_a_long_argument_is_cut_and_tells_its_digest() -> None:
 @pytest.mark.parametrize(
     ("rule", "tool", "expected"),
     [
-        ({"grants": {"uses": 5, "bounds": ["amount"]}}, "pay", (5, ["amount"])),
-        ({}, "pay", (0, [])),
-        ({"grants": {"uses": 5}, "approvals": 2}, "pay", (0, [])),
-        ({"grants": {"uses": 5}, "reason_required": "always"}, "pay", (0, [])),
-        ({"grants": {"uses": 5}}, "commit_changes", (0, [])),
+        ({"grants": {"uses": 5, "bounds": ["amount"]}}, "pay", (5, ["amount"], 3600)),
+        ({"grants": {"uses": 5, "expires_after_seconds": 1800}}, "pay", (5, [], 1800)),
+        ({}, "pay", (0, [], 3600)),
+        ({"grants": {"uses": 5}, "approvals": 2}, "pay", (0, [], 3600)),
+        ({"grants": {"uses": 5}, "reason_required": "always"}, "pay", (0, [], 3600)),
+        ({"grants": {"uses": 5}}, "commit_changes", (0, [], 3600)),
     ],
 )
 def test_the_narrowest_grant_is_offered_where_one_person_may_give_it(
-    rule: dict[str, Any], tool: str, expected: tuple[int, list[str]]
+    rule: dict[str, Any], tool: str, expected: tuple[int, list[str], int]
 ) -> None:
-    """A card says how much it covers, for buttons that approve with it."""
+    """A card says how much it covers and for how long, for buttons that approve with it."""
     rules = an_approval_rule(**rule)
     card = a_card(opened(call=a_call(tool=tool), approval=rules))
-    assert expected == (card.again_uses, card.again_bounds)
+    assert expected == (card.again_uses, card.again_bounds, card.again_seconds)
 
 
 def test_too_many_arguments_are_counted() -> None:

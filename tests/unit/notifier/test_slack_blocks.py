@@ -204,6 +204,22 @@ def test_the_same_again_says_what_it_covers() -> None:
     assert names.AGAIN not in buttons(slack_blocks.short_blocks(card))
 
 
+@pytest.mark.parametrize(
+    ("locale", "seconds", "expected"),
+    [
+        ("en", 3600, "Approve, and the same again for an hour"),
+        ("en", 1800, "Approve, and the same again for 30 minutes"),
+        ("en", 90, "Approve, and the same again for 90 seconds"),
+        ("de", 1800, "Freigeben, und dasselbe 30 Minuten lang wieder"),
+        ("tr", 60, "Onayla ve aynısına 1 dakika boyunca izin ver"),
+    ],
+)
+def test_the_same_again_says_for_how_long(locale: str, seconds: int, expected: str) -> None:
+    """As long as the rule lets it hold, in the button and in the question."""
+    pressed = buttons(slack_blocks.blocks(a_card(again_uses=5, again_seconds=seconds, locale=locale)))[names.AGAIN]
+    assert (expected, expected) == (pressed["text"]["text"], pressed["confirm"]["title"]["text"])
+
+
 def test_a_card_too_long_for_slack_cannot_be_approved_unseen() -> None:
     """What does not show the arguments has no Approve."""
     assert [names.OPEN, names.MORE] == list(buttons(slack_blocks.short_blocks(a_card())))
