@@ -86,8 +86,10 @@ async def test_a_suggested_rule_is_proposed_approved_and_counts(house: Embedded)
         await visitor.see(is_result("create_pay_link"))
         shown = await admin.request("GET", "/v1/insights/suggestion?rule=payment-links&tool=create_pay_link")
         asked = [item for item in visitor.items if item["type"] == "approval"]
-        # The rule is gone that held them: there is nothing more to suggest.
+        # A rule above lets them through: there is nothing more to suggest.
         assert (first, "commit_changes", [], 409) == (second, card["tool"], asked, shown.status_code)
         assert '+- name: "payment-links-create-pay-link"\n' in change["diff"]
+        # Whoever decides reads on its card what the past says of it.
+        assert "+# Replayed over 30 days: 20 would have run without asking; denied among them 0" in change["diff"]
     finally:
         house.stop()

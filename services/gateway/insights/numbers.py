@@ -6,12 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from math import ceil
 
 #: Upper bounds of the histogram of the time to decide, in seconds; what took longer is one more bar.
 BOUNDS = (10, 60, 300, 900, 3_600, 14_400, 86_400)
-#: Fewest approvals, all unedited, after which a rule change is suggested.
+#: Fewest decisions, each an approval as proposed, after which a rule change is suggested.
 ALWAYS_MIN = 20
+#: Votes of one person that follow each other faster than this, in seconds, are one decision: a batch of the inbox.
+TOGETHER_SECONDS = 1.0
 #: Characters that a fast reader takes in within a second: twice the usual 250 words a minute.
 CHARACTERS_PER_SECOND = 50
 #: Ends of approvals that a person decided.
@@ -31,6 +34,8 @@ class Held:
     closed_at: datetime | None
     #: Length of its card: the summary and the arguments.
     characters: int
+    #: Digest of its arguments.
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,12 @@ class AlwaysApproved:
 
     rule: str
     tool: str
+    #: Calls; what a batch approved at once is one decision.
     approved: int
+    decisions: int
+    people: int
+    #: How many different arguments they had.
+    arguments: int
 
 
 def waiting(held: Sequence[Held], since: datetime, now: datetime, points: int) -> list[tuple[datetime, int]]:
@@ -204,21 +214,36 @@ def _hour(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
 
 
-def always_approved(held: Iterable[Held]) -> list[AlwaysApproved]:
-    """Return tools of rules that had at least ALWAYS_MIN calls decided, every one approved unedited, most first.
+def always_approved(held: Iterable[Held], votes: Iterable[Vote]) -> list[AlwaysApproved]:
+    """Return tools of rules whose calls people always approved unedited, in at least ALWAYS_MIN decisions, most first.
 
-    One denied, answered or edited call takes its tool out; expired and overtaken calls say nothing.
+    One denied, answered or edited call takes its tool out; expired and overtaken calls say nothing. `votes` are in the
+    order of time; the last one on an approval decided it.
     """
-    approved: Counter[tuple[str, str]] = Counter()
+    approved: dict[tuple[str, str], list[Held]] = defaultdict(list)
     otherwise: set[tuple[str, str]] = set()
     for each in held:
         if each.state == "approved" and not each.edited:
-            approved[each.rule, each.tool] += 1
+            approved[each.rule, each.tool].append(each)
         elif each.state in DECIDED:
             otherwise.add((each.rule, each.tool))
-    found = [AlwaysApproved(*key, count) for key, count in approved.items() if key not in otherwise]
-    return sorted(
-        (each for each in found if each.approved >= ALWAYS_MIN), key=lambda each: (-each.approved, each.rule, each.tool)
+    deciding = {vote.approval_id: vote for vote in votes}
+    found = [_always(*key, calls, deciding) for key, calls in approved.items() if key not in otherwise]
+    enough = [each for each in found if each.decisions >= ALWAYS_MIN]
+    return sorted(enough, key=lambda each: (-each.decisions, -each.approved, each.rule, each.tool))
+
+
+def _always(rule: str, tool: str, calls: Sequence[Held], deciding: Mapping[str, Vote]) -> AlwaysApproved:
+    """Return how often, by how many and for how many different arguments these calls were approved."""
+    cards = {each.approval_id: each for each in calls}
+    voters = _by_voter(cards, sorted(deciding.values(), key=lambda vote: vote.decided_at))
+    decisions = sum(
+        (vote.decided_at - before.decided_at).total_seconds() >= TOGETHER_SECONDS
+        for theirs in voters.values()
+        for before, vote in pairwise(theirs)
+    )
+    return AlwaysApproved(
+        rule, tool, len(calls), decisions + len(voters), len(voters), len({each.said for each in calls})
     )
 
 

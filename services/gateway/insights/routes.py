@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -38,8 +38,8 @@ from placet.gateway.insights.numbers import (
     waiting,
     without_names,
 )
-from placet.gateway.insights.store import load_held, load_votes
-from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_no_more, suggest
+from placet.gateway.insights.store import load_arguments, load_held, load_votes
+from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_no_more, suggest, within
 from placet.gateway.store import reading
 
 router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
@@ -47,6 +47,8 @@ router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictR
 #: Approvals that numbers are made of at most, the newest; and points of the plot of what waited.
 HELD_MAX = 5_000
 POINTS = 28
+#: Different arguments of approved calls, at most, that a suggested rule is kept to; the newest.
+ARGUMENTS_MAX = 500
 #: How far a suggested change is replayed.
 REPLAY_SECONDS = 30 * 86_400
 
@@ -104,6 +106,9 @@ class SuggestionOut(BaseModel):
     would_pass: int = Field(description="Held calls of the last 30 days that would have run without asking.")
     denied: int = Field(description="How many of these calls, of the rules that held them, people denied.")
     edited: int = Field(description="And how many people changed, or answered themselves.")
+    decisions: int = Field(description="Decisions by which the approved calls were let through; a batch is one.")
+    people: int = Field(description="How many people made them.")
+    arguments: int = Field(description="How many different arguments the approved calls had.")
     undecided: int = Field(description="And how many nobody decided: they wait, expired or were withdrawn.")
     unread: int = Field(description="And how many were approved sooner than a fast reader reads the card.")
 
@@ -131,41 +136,27 @@ async def insights(deps: DepsOf, caller: CallerOf, days: Days = 7) -> Any:
         rules=by_rule(held),
         people=people if names else without_names(people),
         hours=by_hour(votes),
-        always_approved=always_approved(held),
+        always_approved=always_approved(held, votes),
     )
 
 
 @router.get("/suggestion", response_model=SuggestionOut, responses=described(400, 401, 403, 404, 409, 429, 503, 504))
 async def suggestion(deps: DepsOf, caller: CallerOf, rule: Named, tool: Named) -> Any:
     """Suggest a rule for calls that were held and always approved unedited, and replay the last 30 days with it."""
-    held, made, report = await _tried(deps, caller, rule, tool)
-    async with reading(deps.runtime.database) as connection:
-        hasty = unread(held, await load_votes(connection, caller.tenant, held))
-    passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
-    before = {each["before"]["rule"] for each in passed}
-    ends = [each for each in held if each.tool == tool and each.rule in before]
-    return SuggestionOut(
-        rule=made.rule,
-        diff=made.diff,
-        simulation=report,
-        would_pass=sum(each["count"] for each in passed),
-        denied=sum(each.state == "denied" for each in ends),
-        edited=sum(each.edited or each.state == "answered" for each in ends),
-        undecided=sum(each.state not in DECIDED for each in ends),
-        unread=sum(each.approval_id in hasty for each in ends),
-    )
+    return (await _tried(deps, caller, rule, tool)).out
 
 
 @router.post("/suggestion", status_code=202, responses=described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504))
 async def propose(deps: DepsOf, caller: CallerOf, body: ProposalIn) -> ProposalOut:
     """Have a suggested rule change approved and made: the agent for changes proposes it as a call like any other."""
-    _, made, _ = await _tried(deps, caller, body.rule, body.tool)
+    tried = await _tried(deps, caller, body.rule, body.tool)
     agent, name = deps.settings.gateway_rulebook_agent, deps.settings.rulebook.name
     if not agent:
         detail = "PLACET_GATEWAY_RULEBOOK_AGENT names the agent that proposes changes of the rulebook."
         raise Refused("Nobody proposes changes of the rulebook.", status=409, kind="no-rulebook-agent", detail=detail)
+    made = tried.made
     edit = canonical_text({"path": name, "old": made.old, "new": made.new})
-    text = f"Let the rule {made.rule} in {name} allow what {body.rule} held.\n\n{edit}"
+    text = f"Let the rule {made.rule} in {name} allow what {body.rule} held. {' '.join(tried.told)}\n\n{edit}"
     # Whoever administers the house may ask this one agent, whatever else they may write.
     asking = replace(caller, scopes=caller.scopes | {Scope.CHAT})
     proposal_id = f"rulebook-{body.id or new_id()}"
@@ -174,28 +165,70 @@ async def propose(deps: DepsOf, caller: CallerOf, body: ProposalIn) -> ProposalO
     return ProposalOut(conversation_id=posted.conversation_id)
 
 
-async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> tuple[list[Held], Suggestion, dict[str, Any]]:
-    """Return what was held lately, the change, and what policy says of it; raise Refused (403, 404, 409, 429, 504)."""
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A suggested change and what the past says of it."""
+
+    made: Suggestion
+    out: SuggestionOut
+    #: The same in sentences, which stand above the new rule: whoever decides about the change sees them on its card.
+    told: list[str]
+
+
+async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
+    """Return the change, and what policy says of it; raise Refused (403, 404, 409, 429, 504)."""
     caller.need(Scope.ADMIN)
     caller.need_house()
     since = datetime.now(UTC) - timedelta(seconds=REPLAY_SECONDS)
     async with reading(deps.runtime.database) as connection:
         held = await load_held(connection, caller.tenant, since, HELD_MAX)
-    approved = next((each.approved for each in always_approved(held) if (each.rule, each.tool) == (rule, tool)), None)
-    if approved is None:
-        raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
-    made = await _suggested(deps, rule, tool, approved)
-    try:
-        report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
-    except Refused as refusal:
-        if refusal.kind != "rulebook-invalid":
-            raise
-        # The old rule would never be reached: the new one takes its place.
-        made = await _suggested(deps, rule, tool, approved, in_place=True)
-        report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
+        votes = await load_votes(connection, caller.tenant, held)
+        always = next((each for each in always_approved(held, votes) if (each.rule, each.tool) == (rule, tool)), None)
+        if always is None:
+            raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
+        calls = [each for each in held if (each.rule, each.tool, each.state) == (rule, tool, "approved")]
+        keeps = within(await load_arguments(connection, caller.tenant, calls, ARGUMENTS_MAX))
+    text = await _rulebook(deps)
+    made = _suggested(text, always, keeps)
+    report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
-    return held, made, report
+    out = _counted(made, report, always, held, unread(held, votes))
+    told = _in_sentences(always, out)
+    made = _suggested(text, always, keeps, told)
+    return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
+
+
+def _counted(
+    made: Suggestion, report: dict[str, Any], always: AlwaysApproved, held: Iterable[Held], hasty: Container[str]
+) -> SuggestionOut:
+    passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
+    before = {each["before"]["rule"] for each in passed}
+    ends = [each for each in held if each.tool == always.tool and each.rule in before]
+    return SuggestionOut(
+        rule=made.rule,
+        diff=made.diff,
+        simulation=report,
+        would_pass=sum(each["count"] for each in passed),
+        denied=sum(each.state == "denied" for each in ends),
+        edited=sum(each.edited or each.state == "answered" for each in ends),
+        decisions=always.decisions,
+        people=always.people,
+        arguments=always.arguments,
+        undecided=sum(each.state not in DECIDED for each in ends),
+        unread=sum(each.approval_id in hasty for each in ends),
+    )
+
+
+def _in_sentences(always: AlwaysApproved, out: SuggestionOut) -> list[str]:
+    by = "1 person" if always.people == 1 else f"{always.people} people"
+    why = f"{always.approved} calls with {always.arguments} different arguments, approved as they were by {by}"
+    passed = f"Replayed over 30 days: {out.would_pass} would have run without asking; denied among them {out.denied}"
+    return [
+        f"Suggested for {why} in {always.decisions} decisions.",
+        f"Approved faster than the card can be read: {out.unread}.",
+        f"{passed}, edited or answered {out.edited}, decided by nobody {out.undecided}.",
+    ]
 
 
 async def asked_no_more(deps: Deps, found: Iterable[AlwaysApproved]) -> frozenset[tuple[str, str]]:
@@ -207,11 +240,17 @@ async def asked_no_more(deps: Deps, found: Iterable[AlwaysApproved]) -> frozense
         return frozenset()
 
 
-async def _suggested(deps: Deps, rule: str, tool: str, approved: int, *, in_place: bool = False) -> Suggestion:
+async def _rulebook(deps: Deps) -> str:
     try:
-        text = await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
-        made = suggest(text, rule, tool, approved, in_place=in_place)
-    except (OSError, UnicodeDecodeError, RulebookInvalid) as error:
+        return await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("The rulebook's file cannot be read here.", status=409, kind="no-rulebook") from error
+
+
+def _suggested(text: str, always: AlwaysApproved, keeps: str, told: Sequence[str] = ()) -> Suggestion:
+    try:
+        made = suggest(text, always.rule, always.tool, keeps, told)
+    except RulebookInvalid as error:
         raise Refused("The rulebook's file cannot be read here.", status=409, kind="no-rulebook") from error
     except NotSuggested as reason:
         raise Refused("There is no rule to suggest.", status=409, kind="no-suggestion", detail=str(reason)) from reason

@@ -12,6 +12,11 @@ from placet.domain.yaml_source import parse_yaml
 
 NAME_MAX = 64
 _TAKEN_MAX = 100
+#: Values of an argument, at most, that a rule names one by one.
+FEW = 5
+_WHEN_MAX = 4_000
+#: How a condition of `within` begins.
+_NAMES = "arguments.all(name, name in "
 #: Lines at most that tell the place of a change from every other one.
 _PLACE_MAX = 100
 
@@ -34,12 +39,11 @@ class Suggestion:
     new: str
 
 
-def suggest(rulebook: str, rule: str, tool: str, approved: int, *, in_place: bool = False) -> Suggestion:
-    """Return a rulebook with a rule above `rule` that allows its calls of `tool` and no other call.
+def suggest(rulebook: str, rule: str, tool: str, within: str, told: Sequence[str] = ()) -> Suggestion:
+    """Return a rulebook with a rule above `rule` that allows its calls of `tool` for which `within` holds.
 
-    Where `in_place`, it takes the place of `rule`, which would never be reached. The new rule copies what `rule`
-    matches and its condition. Raises NotSuggested where `rule` is not in the file, and RulebookInvalid where the file
-    is no YAML.
+    The new rule copies what `rule` matches and its condition. Lines of `told` stand above it, for whoever decides about
+    the change. Raises NotSuggested where `rule` is not in the file, and RulebookInvalid where the file is no YAML.
     """
     source = parse_yaml("rulebook", rulebook.encode())
     found = _rules(source.data)
@@ -53,21 +57,20 @@ def suggest(rulebook: str, rule: str, tool: str, approved: int, *, in_place: boo
     new: dict[str, Any] = {
         "name": _name(rule, tool, {str(each.get("name")) for each in found}),
         "match": _narrowed(entry, tool),
-        **({"when": entry["when"]} if entry.get("when") else {}),
+        "when": _when(entry, within),
         "effect": "allow",
-        "reason": f"People approved all {approved} such calls as they were.",
+        "reason": "People always approved such calls as they were.",
     }
-    # A JSON value is a YAML value, and needs no care for quotes.
-    written = [f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in new.items()]
+    if len(new["when"]) > _WHEN_MAX:
+        raise NotSuggested("The approved calls are too few and too long for a rule that lets no others through.")
+    written = [f"{key}: {_yaml(value)}\n" for key, value in new.items()]
     indent = " " * dash
-    added = [f"{indent}{'- ' if number == 0 else '  '}{line}" for number, line in enumerate(written)]
-    end = _end(lines, at, dash) if in_place else at
-    old = _place(lines, at, max(end, at + 1))
-    changed = [*lines[:at], *added, *lines[end:]]
+    added = [f"{indent}# {line}\n" for line in told]
+    added += [f"{indent}{'- ' if number == 0 else '  '}{line}" for number, line in enumerate(written)]
+    old = _place(lines, at)
+    changed = [*lines[:at], *added, *lines[at:]]
     diff = "".join(unified_diff(lines, changed, "rulebook", "rulebook", n=2))
-    return Suggestion(
-        str(new["name"]), "".join(changed), diff, old, "".join(added) + old[len("".join(lines[at:end])) :]
-    )
+    return Suggestion(str(new["name"]), "".join(changed), diff, old, "".join(added) + old)
 
 
 def asks_no_more(rulebook: str, held: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
@@ -95,11 +98,56 @@ def _asking(rules: Sequence[dict[str, Any]], rule: str, tool: str) -> int:
     entry = rules[place]
     if entry.get("effect") != "require_approval":
         raise NotSuggested("This rule does not ask for approval any more.")
-    wanted = (_narrowed(entry, tool), entry.get("when"))
+    match, when = _narrowed(entry, tool), entry.get("when")
     for each in rules[:place]:
-        if each.get("effect") == "allow" and (each.get("match"), each.get("when")) == wanted:
+        lets = each.get("when") == when or str(each.get("when")).startswith(_when(entry, _NAMES))
+        if each.get("effect") == "allow" and each.get("match") == match and lets:
             raise NotSuggested("A rule above lets such calls through already.")
     return place
+
+
+def within(seen: Sequence[Mapping[str, Any]]) -> str:
+    """Return a condition that keeps calls to what these were: their arguments, in the range of their numbers.
+
+    An argument that had few values has one of them; a text of which there were many may be any.
+    """
+    names = sorted({name for each in seen for name in each})
+    clauses = [f"{_NAMES}{_json(names)})"]
+    for name in names:
+        values = [each[name] for each in seen if name in each]
+        clause = _among(f"arguments[{_json(name)}]", values)
+        if clause and len(values) < len(seen):
+            clauses.append(f"(!({_json(name)} in arguments) || {clause})")
+        elif clause:
+            clauses.append(f"{_json(name)} in arguments && {clause}")
+    return " && ".join(clauses)
+
+
+def _among(argument: str, values: Sequence[Any]) -> str:
+    if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+        low, high = min(values), max(values)
+        return (
+            f"{argument} == {_json(low)}"
+            if low == high
+            else f"{argument} >= {_json(low)} && {argument} <= {_json(high)}"
+        )
+    different = sorted({_json(each) for each in values})
+    return f"{argument} in [{', '.join(different)}]" if len(different) <= FEW else ""
+
+
+def _when(entry: Mapping[str, Any], within: str) -> str:
+    return f"({entry['when']}) && {within}" if entry.get("when") else within
+
+
+def _yaml(value: Any) -> str:
+    """Return a value as YAML on one line: a JSON value is one, but a text full of quotes is read better in others."""
+    if isinstance(value, str) and '"' in value and value.isprintable():
+        return "'{}'".format(value.replace("'", "''"))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _narrowed(entry: Mapping[str, Any], tool: str) -> dict[str, Any]:
@@ -107,22 +155,10 @@ def _narrowed(entry: Mapping[str, Any], tool: str) -> dict[str, Any]:
     return {**(match if isinstance(match, dict) else {}), "tool": tool}
 
 
-def _end(lines: Sequence[str], at: int, dash: int) -> int:
-    """Return the line behind a rule that begins at `at`: what is no comment and stands deeper than its dash is its."""
-    end = at + 1
-    for number in range(at + 1, len(lines)):
-        said = lines[number].strip()
-        if said and not said.startswith("#"):
-            if len(lines[number]) - len(lines[number].lstrip()) <= dash:
-                break
-            end = number + 1
-    return end
-
-
-def _place(lines: Sequence[str], at: int, end: int) -> str:
-    """Return the lines from `at` to `end`, with as many more as make a text that stands once in the file."""
+def _place(lines: Sequence[str], at: int) -> str:
+    """Return the lines from `at` on, as many as make a text that stands once in the file."""
     text = "".join(lines)
-    for last in range(end, min(len(lines), end + _PLACE_MAX) + 1):
+    for last in range(at + 1, min(len(lines), at + 1 + _PLACE_MAX) + 1):
         if text.count(found := "".join(lines[at:last])) == 1:
             return found
     raise NotSuggested("The file's rules cannot be told apart.")

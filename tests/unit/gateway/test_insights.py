@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from placet.domain.yaml_source import parse_yaml
+from placet.domain.cel import VALUES, Environment
 from placet.gateway.insights.numbers import (
     ALWAYS_MIN,
     AlwaysApproved,
@@ -23,7 +24,7 @@ from placet.gateway.insights.numbers import (
     waiting,
     without_names,
 )
-from placet.gateway.insights.suggestion import NotSuggested, asks_no_more, suggest
+from placet.gateway.insights.suggestion import NotSuggested, asks_no_more, suggest, within
 from placet.gateway.web.plots import Bar, bars, line, shares
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -43,19 +44,22 @@ rules:
     effect: deny
     reason: No.
 """
-DIFF = """\
+WITHIN = within([{"amount": 5.0}])
+AMOUNT = '"amount" in arguments && arguments["amount"] == 5.0'
+DIFF = f"""\
 --- rulebook
 +++ rulebook
-@@ -3,4 +3,9 @@
+@@ -3,4 +3,10 @@
  rules:
    # Money first.
++  # Suggested for 20 calls.
 +  - name: "payments-pay"
-+    match: {"tool": "pay", "labels": {"channel": "web*"}}
-+    when: "arguments.amount <= 100"
++    match: {{"tool": "pay", "labels": {{"channel": "web*"}}}}
++    when: '(arguments.amount <= 100) && arguments.all(name, name in ["amount"]) && {AMOUNT}'
 +    effect: "allow"
-+    reason: "People approved all 20 such calls as they were."
++    reason: "People always approved such calls as they were."
    - name: payments
-     match: {tool: [pay, refund], labels: {channel: "web*"}}
+     match: {{tool: [pay, refund], labels: {{channel: "web*"}}}}
 """
 
 
@@ -129,12 +133,27 @@ def test_decisions_are_counted_by_the_hour_of_the_day() -> None:
 
 def test_only_what_was_always_approved_unedited_is_suggested() -> None:
     """So often at least; one denial, edit or answer takes a tool out, and what expired says nothing."""
-    enough = [held(number, 60) for number in range(ALWAYS_MIN)]
+    enough = [replace(held(number, 60), said=str(number % 3)) for number in range(ALWAYS_MIN)]
+    votes = [voted(each, "ada") for each in enough]
     silent = [held(90, 60, "expired"), held(91, None, "pending")]
-    assert [AlwaysApproved("payments", "pay", ALWAYS_MIN)] == always_approved(enough + silent)
-    assert [] == always_approved(enough[1:] + silent)
+    expected = AlwaysApproved("payments", "pay", ALWAYS_MIN, ALWAYS_MIN, people=1, arguments=3)
+    assert [expected] == always_approved(enough + silent, votes)
+    assert [] == always_approved(enough[1:] + silent, votes)
     for spoilt in (held(92, 1, "denied"), held(92, 1, edited=True), held(92, 1, "answered")):
-        assert [] == always_approved([*enough, spoilt])
+        assert [] == always_approved([*enough, spoilt], votes)
+
+
+def test_what_one_person_approved_together_is_one_decision() -> None:
+    """A batch of sixty says no more than a click; another person's votes between them are their own."""
+    calls = [held(number, None) for number in range(60)]
+    batch = [
+        Vote(each.approval_id, "ada", "approve", START + timedelta(milliseconds=40 * each_no))
+        for each_no, each in enumerate(calls)
+    ]
+    single = [replace(vote, decided_at=START + timedelta(hours=number)) for number, vote in enumerate(batch)]
+    others = [replace(vote, person=("ada", "eve")[number % 2]) for number, vote in enumerate(batch)]
+    found = [always_approved(calls, votes) for votes in (batch, others, [*batch[:41], *single[41:]])]
+    assert [[], [], [AlwaysApproved("payments", "pay", 60, 20, people=1, arguments=1)]] == found
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(50, 5), (90, 9), (100, 10), (1, 1)])
@@ -145,17 +164,17 @@ def test_a_percentile_is_a_value_that_was_there(percent: int, expected: float) -
 
 def test_a_suggested_rule_allows_no_call_that_the_old_rule_did_not_hold() -> None:
     """It has the old rule's match and condition, one tool, and a place above it; nothing else of the file changes."""
-    made = suggest(RULEBOOK, "payments", "pay", 20)
+    made = suggest(RULEBOOK, "payments", "pay", WITHIN, ["Suggested for 20 calls."])
     assert ("payments-pay", DIFF) == (made.rule, made.diff)
     taken = RULEBOOK.replace("name: rest", "name: payments-pay")
-    assert "payments-pay-2" == suggest(taken, "payments", "pay", 20).rule
+    assert "payments-pay-2" == suggest(taken, "payments", "pay", WITHIN).rule
 
 
 def test_what_was_suggested_and_made_is_suggested_no_more() -> None:
     """Rules that let such calls through by now, or ask nobody, have nothing to suggest; the others have."""
-    made = suggest(RULEBOOK, "payments", "pay", 20)
+    made = suggest(RULEBOOK, "payments", "pay", WITHIN, ["Suggested for 20 calls."])
     with pytest.raises(NotSuggested, match="A rule above lets such calls through already"):
-        suggest(made.rulebook, "payments", "pay", 20)
+        suggest(made.rulebook, "payments", "pay", WITHIN)
     asked = [("payments", "pay"), ("payments", "refund"), ("rest", "pay"), ("default:unsafe_api", "pay")]
     assert {("rest", "pay")} == asks_no_more(RULEBOOK, asked)
     assert {("rest", "pay"), ("payments", "pay")} == asks_no_more(made.rulebook, asked)
@@ -163,29 +182,46 @@ def test_what_was_suggested_and_made_is_suggested_no_more() -> None:
 
 def test_a_suggested_rule_is_one_replacement_of_a_text_that_stands_once() -> None:
     """Whoever makes that edit has the whole suggestion."""
-    for in_place in (False, True):
-        made = suggest(RULEBOOK, "payments", "pay", 20, in_place=in_place)
-        assert (1, made.rulebook) == (RULEBOOK.count(made.old), RULEBOOK.replace(made.old, made.new))
+    made = suggest(RULEBOOK, "payments", "pay", WITHIN)
+    assert (1, made.rulebook) == (RULEBOOK.count(made.old), RULEBOOK.replace(made.old, made.new))
 
 
-def test_a_suggested_rule_takes_the_place_of_one_that_would_not_be_reached() -> None:
-    """All of the old rule goes, with what stands deeper; a comment behind it belongs to the next one."""
-    text = RULEBOOK.replace("[pay, refund]", "pay").replace(
-        "  - name: rest", "    # Its own.\n\n  # The rest.\n  - name: rest"
+TO_ADA = {"to": "ada", "amount": 5}
+
+
+@pytest.mark.parametrize(
+    ("seen", "passes", "held_still"),
+    [
+        ([TO_ADA, {"to": "ada", "amount": 50}], [{"to": "ada", "amount": 7}], [{"to": "eve", "amount": 7}]),
+        ([TO_ADA, {"to": "ada", "amount": 50}], [], [TO_ADA | {"amount": 51}, TO_ADA | {"amount": -1}]),
+        ([TO_ADA], [TO_ADA], [TO_ADA | {"fast": True}, {"amount": 5}, {}]),
+        ([TO_ADA, TO_ADA | {"fast": False}], [TO_ADA, TO_ADA | {"fast": False}], [TO_ADA | {"fast": True}]),
+        ([{"all": ["a", "b"]}, {"all": ["c"]}], [{"all": ["c"]}], [{"all": ["a"]}, {"all": []}]),
+        ([{"to": f"person-{number}"} for number in range(9)], [{"to": "eve"}], [{"to": "eve", "amount": 1}]),
+        ([{}], [{}], [TO_ADA]),
+    ],
+)
+def test_a_suggested_rule_lets_nothing_through_that_is_unlike_what_was_approved(
+    seen: list[dict[str, Any]], passes: list[dict[str, Any]], held_still: list[dict[str, Any]]
+) -> None:
+    """Few values are told one by one, numbers have their range, and what was never given is not given."""
+    condition = Environment({"arguments": VALUES}, {}).compile(within(seen))
+    assert ([True] * len(passes), [False] * len(held_still)) == tuple(
+        [condition.holds({"arguments": each}) for each in calls] for calls in (passes, held_still)
     )
-    made = suggest(text, "payments", "pay", 20, in_place=True)
-    names = [each["name"] for each in parse_yaml("rulebook", made.rulebook.encode()).data["rules"]]
-    assert (["payments-pay", "rest"], True) == (names, '  # Money first.\n  - name: "payments-pay"' in made.rulebook)
-    assert ("require_approval" in made.rulebook, "  # The rest.\n  - name: rest" in made.rulebook) == (False, True)
-    last = suggest(text.replace("effect: deny", "effect: require_approval"), "rest", "pay", 20, in_place=True)
-    assert last.rulebook.endswith('    reason: "People approved all 20 such calls as they were."\n')
+
+
+def test_few_calls_that_are_too_long_for_a_rule_make_none() -> None:
+    """A rule that let others through would be none that people approved."""
+    with pytest.raises(NotSuggested, match="too few and too long"):
+        suggest(RULEBOOK, "payments", "pay", within([{"sql": "x" * 5_000}]))
 
 
 @pytest.mark.parametrize("rule", ["rest", "default:unsafe_write"])
 def test_there_is_nothing_to_suggest_for_what_no_rule_holds(rule: str) -> None:
     """A rule that is not there, or that asks nobody."""
     with pytest.raises(NotSuggested):
-        suggest(RULEBOOK, rule, "pay", 20)
+        suggest(RULEBOOK, rule, "pay", WITHIN)
 
 
 def test_a_plot_fills_its_box() -> None:
