@@ -86,6 +86,13 @@ def mention(user: str) -> Block:
     return {"type": "user", "user_id": user}
 
 
+def plainly(pieces: Sequence[Block]) -> str:
+    """Return pieces of rich text as what a notification shows of them: escaped, but for who is called."""
+    return "".join(
+        f"<@{piece['user_id']}>" if piece["type"] == "user" else escaped(piece["text"]) for piece in pieces
+    ).strip()
+
+
 def box(text: str) -> Block:
     """Return literal text in a box, in a type of equal widths: a part of rich text."""
     return {"type": "rich_text_preformatted", "elements": [literal(text)]}

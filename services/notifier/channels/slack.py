@@ -231,9 +231,8 @@ class SlackChannel:
         if mark in self._doubts and await self._find(client, made["channel"], mark, thread=made["ts"]):
             self._doubts.pop(mark, None)
             return
-        words = "".join(piece.get("text", "") for piece in pieces).strip()
         content = {
-            "text": kit.escaped(words),
+            "text": kit.plainly(pieces),
             "blocks": [kit.rich_text({"type": "rich_text_section", "elements": pieces})],
             "metadata": _metadata(mark),
         }
