@@ -18,6 +18,7 @@ from placet.contracts.canonical import NotStrictJson, call_digest, canonical_tex
 from placet.contracts.ids import call_id, derived_id
 from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
 from placet.contracts.messages.tool_calls import AnswerKind, ArgumentsChange, Category
+from placet.contracts.permit import MAY_HAVE_RUN
 from placet.domain.agents import AccomplishEntry
 from placet.domain.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from placet.domain.house_tools import PROPOSE_SPEC
@@ -47,10 +48,7 @@ RESTORED = "The system was restored from a backup, so this answer was broken off
 NO_AGENT = "This assistant is not available any more. Please begin a new conversation."
 
 NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."
-RESULT_LOST = (
-    "Its result was lost, and an operator gave it up. It may have taken effect: do not repeat it before a person has "
-    "checked."
-)
+RESULT_LOST = f"Its result was lost, and an operator gave it up. {MAY_HAVE_RUN}"
 
 #: What the model is told of a call that a person answered.
 _ANSWERED: Mapping[AnswerKind, str] = {

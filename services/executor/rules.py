@@ -23,12 +23,11 @@ from placet.contracts.messages import (
     ToolCallProgressed,
     ToolCallRefused,
 )
-from placet.contracts.permit import CONSENT_VOID, NOTHING_RAN, Permit, stopped_text
+from placet.contracts.permit import CONSENT_VOID, MAY_HAVE_RUN, NOTHING_RAN, Permit, stopped_text
 from placet.domain.catalog import ToolSpec, validate_arguments
 from placet.executor.progress import Progress
 from placet.executor.states import MACHINE, Event, State
 
-MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
 LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
 RESTORED_TEXT: Final = "The database was restored from a backup after the call had been permitted."
 TAMPERED_TEXT: Final = (

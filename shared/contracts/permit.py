@@ -28,6 +28,8 @@ HELD_BY = "approval"
 
 #: How a refusal begins of a call that certainly did not run.
 NOTHING_RAN = "Nothing was run: "
+#: How the text ends that tells the model of a call of which nobody knows whether it ran.
+MAY_HAVE_RUN = "It may have taken effect: do not repeat it before a person has checked."
 #: What becomes of a call that somebody approved who may decide nothing any more.
 CONSENT_VOID = f"{NOTHING_RAN}somebody who approved it may decide nothing any more; ask again if it is still wanted."
 

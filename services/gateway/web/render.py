@@ -39,7 +39,7 @@ M = TypeVar("M", bound=BaseModel)
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
 #: Filters that speak a language.
-_SPOKEN = ("ago", "due", "risk", "event", "total", "lasting", "within")
+_SPOKEN = ("ago", "due", "risk", "event", "total", "lasting", "within", "doubted")
 #: Whom the page that is being rendered names, by id.
 _PEOPLE: ContextVar[Mapping[str, Person]] = ContextVar("people")
 #: Colours of initials.

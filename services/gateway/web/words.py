@@ -13,6 +13,7 @@ from typing import Any
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
+from placet.contracts.permit import MAY_HAVE_RUN
 from placet.contracts.visitors import ANONYMOUS
 from placet.domain.approvers import person_id, read_approver
 from placet.domain.card_text import visible, visible_lines
@@ -136,6 +137,13 @@ def risk(category: str | None, language: str = _ENGLISH) -> str:
 def event(name: str, language: str = _ENGLISH) -> str:
     """Return an event, a state, a verb or another name of a list as words; what no catalogue has as it is."""
     return text(language, visible(name).replace("_", " ")) if name else ""
+
+
+def doubted(error: str, language: str = _ENGLISH) -> str:
+    """Return what a call's result says, in a language as far as the words are ours and the same for every tool."""
+    before, found, after = visible(error).rpartition(MAY_HAVE_RUN)
+    parts = (before.strip(), found, after.strip()) if found else (after,)
+    return " ".join(text(language, part) for part in parts if part)
 
 
 def total(count: int, language: str = _ENGLISH) -> str:

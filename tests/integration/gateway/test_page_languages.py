@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
+from placet.contracts.permit import MAY_HAVE_RUN
+from placet.executor.rules import LOST_TEXT
 from placet.gateway.web.render import set_up_was_run
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.integration.gateway.test_operators import handed_over, spoken_in
 from tests.support.gateway import Everybody, House, open_house
-from tests.support.inbox_scene import DIRECTORY, furnish
+from tests.support.inbox_scene import DIRECTORY, furnish, hold
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -46,6 +49,32 @@ def language_of_page(page: httpx.Response) -> str:
     """Return the language that a page says it is in."""
     found = re.search(r'<html lang="([^"]*)"', page.text)
     return found[1] if found else ""
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "error", "expected"),
+    [
+        (
+            {"state": "denied", "decided_by": "person:grace", "decision_reason": "too much"},
+            "denied",
+            'The call did not run: a person denied it and said: "too much".',
+            "Nicht ausgeführt: Grace hat abgelehnt. “too much”",
+        ),
+        ({"state": "approved"}, "unknown", LOST_TEXT, "bevor er das Ergebnis melden konnte. Vielleicht ist es"),
+        ({"state": "approved"}, "unknown", f"Timed out. {MAY_HAVE_RUN}", "Timed out. Vielleicht ist es geschehen"),
+    ],
+)
+async def test_a_page_says_in_its_language_how_a_call_ended(
+    house: House, browser: httpx.AsyncClient, state: dict[str, str], kind: str, error: str, expected: str
+) -> None:
+    """Not in the words that its model was told; what is a tool's own stays as it is."""
+    row = hold(house, "ask", "Ask?", {}, **state, closed_at=datetime.now(UTC))
+    place = {name: row[name] for name in ("conversation_id", "call_id")}
+    done = {**place, "tool": "ask", "status": "error", "kind": kind, "data": None, "error": error, "ui_blocks": []}
+    await house.append(row["conversation_id"], ("tool_call", done))
+    page = await browser.get(f"/inbox/{row['approval_id']}", headers=GERMAN)
+    said = page.text.partition('id="h-outcome"')[2].partition("</section>")[0]
+    assert (True, False) == (expected in said, "a person" in said)
 
 
 @pytest.mark.parametrize(

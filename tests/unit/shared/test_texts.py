@@ -14,9 +14,12 @@ import pytest
 from babel.messages.pofile import read_po
 
 from placet import gateway
+from placet.agent.rules import RESULT_LOST
 from placet.contracts.messages import ResultKind
 from placet.contracts.messages.approvals import Outcome, ProgressKind, Proof, Verb
 from placet.contracts.messages.jobs import Flag
+from placet.contracts.permit import MAY_HAVE_RUN
+from placet.executor.rules import LOST_TEXT
 from placet.executor.tables import EntryState
 from placet.gateway import web
 from placet.gateway.web.script_words import SCRIPT_WORDS
@@ -98,6 +101,9 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "its rule asks for a reason each time",
     "something in its arguments needs a second look",
     "{person} voted",
+    MAY_HAVE_RUN,
+    LOST_TEXT.removesuffix(MAY_HAVE_RUN).strip(),
+    RESULT_LOST.removesuffix(MAY_HAVE_RUN).strip(),
 }
 
 #: What pages say in every language: our name, keys, and examples.
