@@ -8,6 +8,7 @@ import pytest
 
 from placet.contracts.ids import derived_id, new_id
 from placet.contracts.messages import CallResolved, ResolveCall, ToolCall, ToolCallFinished, ToolCallRefused
+from placet.contracts.permit import MAY_HAVE_RUN
 from placet.contracts.signed import signed
 from placet.contracts.signing import load_signer
 from placet.executor import rules
@@ -97,7 +98,7 @@ async def test_a_probe_tells_what_it_knows(place: Premises) -> None:
         await house.sweep("verify-lost")
         answer = await house.answer()
     assert isinstance(answer, ToolCallFinished)
-    assert f"The provider has two such orders. {rules.MAY_HAVE_RUN}" == answer.error
+    assert f"The provider has two such orders. {MAY_HAVE_RUN}" == answer.error
 
 
 async def test_a_probe_that_hangs_leaves_the_outcome_unknown(place: Premises) -> None:
@@ -190,7 +191,7 @@ async def test_a_tool_in_doubt_keeps_its_words_where_its_probe_cannot_tell(house
     await house.deliver(house.premises.permitted(call))
     answer = await house.answer()
     assert isinstance(answer, ToolCallFinished)
-    assert ("unknown", f"The provider did not answer. {rules.MAY_HAVE_RUN}") == (answer.kind, answer.error)
+    assert ("unknown", f"The provider did not answer. {MAY_HAVE_RUN}") == (answer.kind, answer.error)
 
 
 async def test_a_tool_that_still_runs_after_its_time_is_not_verified(house: House) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import ToolCallFinished, ToolCallProgressed
+from placet.contracts.permit import MAY_HAVE_RUN
 from placet.contracts.topology import queue
-from placet.executor import rules
 from placet.executor.states import State
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_delivery
@@ -71,7 +71,7 @@ async def test_a_tool_that_does_not_know_leaves_the_call_unknown(house: House) -
     await house.deliver(house.premises.permitted(call))
     answer = await house.answer()
     assert isinstance(answer, ToolCallFinished)
-    assert ("unknown", f"The provider did not answer. {rules.MAY_HAVE_RUN}") == (answer.kind, answer.error)
+    assert ("unknown", f"The provider did not answer. {MAY_HAVE_RUN}") == (answer.kind, answer.error)
     assert ["claimed", "gave_up"] == house.premises.history(call)
 
 
@@ -81,7 +81,7 @@ async def test_a_tool_over_its_time_leaves_the_call_unknown(house: House) -> Non
     await house.deliver(house.premises.permitted(call))
     answer = await house.answer()
     assert isinstance(answer, ToolCallFinished)
-    assert ("unknown", f"The tool did not answer within 0.05 seconds. {rules.MAY_HAVE_RUN}") == (
+    assert ("unknown", f"The tool did not answer within 0.05 seconds. {MAY_HAVE_RUN}") == (
         answer.kind,
         answer.error,
     )

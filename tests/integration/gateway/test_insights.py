@@ -37,7 +37,7 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
 
 def asked(house: House, number: int, state: str = "approved", tenant: str = HOUSE_TENANT, **more: Any) -> None:
     """Let a call have been held half an hour ago and more, and decided by ada a minute later."""
-    at = more.pop("at", datetime.now(UTC) - timedelta(minutes=30 + number))
+    at = more.pop("at", datetime.now(UTC) - timedelta(minutes=30, seconds=2 * number))
     row = an_approval_row(approval_id=f"{tenant}-{number}", tenant=tenant, tool="pay", state=state, created_at=at)
     closed = None if state == "pending" else at + timedelta(minutes=1)
     insert(house.url, "approvals", **{**row, "closed_at": closed, **more})

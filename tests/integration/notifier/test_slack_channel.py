@@ -283,7 +283,7 @@ async def test_comments_stand_in_the_card_s_thread_once(scene: Scene) -> None:
     await scene.send(commented("Why, @ada?"), reference, key="a")
     reference = await scene.send(commented("Why, @ada?", "<!channel> <@U0EVE>"), reference, key="b")
     await scene.send(commented("Why, @ada?", "<!channel> <@U0EVE>", state="denied"), reference, key="c")
-    assert ["ben commented: Why, ?", "ben commented: &lt;!channel&gt; &lt;@U0EVE&gt;"] == thread_of(scene)[:2]
+    assert ["ben commented: Why, <@U0ADA>?", "ben commented: &lt;!channel&gt; &lt;@U0EVE&gt;"] == thread_of(scene)[:2]
     words = [each.words for each in scene.slack.thread_of(scene.card)]
     assert [1, 0] == [each.count('"user_id": "U0ADA"') for each in words[:2]]
     assert 2 == sum("commented" in each for each in words)

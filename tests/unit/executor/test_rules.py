@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placet.contracts.messages import ToolCall
-from placet.contracts.permit import Permit
+from placet.contracts.permit import MAY_HAVE_RUN, Permit
 from placet.domain.catalog import ToolSpec
 from placet.executor import rules
 from placet.executor.rules import Outcome
@@ -59,7 +59,7 @@ def test_no_permit_counts_from_before_a_restore() -> None:
         rules.admit(call, permit, SPEC, now=NOON, restored=at + timedelta(seconds=seconds)) for seconds in (0, -1)
     ]
     assert [Event.REFUSED, Event.CLAIMED] == [each.event for each in admissions]
-    assert rules.MAY_HAVE_RUN in admissions[0].reason
+    assert MAY_HAVE_RUN in admissions[0].reason
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_doubt_is_repeated_only_where_that_is_safe(
 @pytest.mark.parametrize("outcome", [rules.overdue(30), rules.in_doubt("The provider is silent."), rules.in_doubt("")])
 def test_doubt_tells_the_model_not_to_repeat(outcome: Outcome) -> None:
     """Whoever is in doubt says that it may have run; the text begins with what happened."""
-    assert outcome.error.endswith(rules.MAY_HAVE_RUN)
+    assert outcome.error.endswith(MAY_HAVE_RUN)
     assert outcome.error == outcome.error.strip()
     assert "unknown" == rules.kind_of(outcome)
 
@@ -164,4 +164,4 @@ def test_an_answer_carries_the_call_and_the_attempt() -> None:
 def test_a_crash_is_a_failure_that_may_have_had_effects(*, idempotent: bool, warned: bool) -> None:
     """The model is warned off repeating what is not safe to repeat: nobody knows how far the tool came."""
     outcome = rules.crashed("It broke.", None, "tool_crashed", idempotent=idempotent)
-    assert (Event.FAILED, warned) == (outcome.event, rules.MAY_HAVE_RUN in outcome.error)
+    assert (Event.FAILED, warned) == (outcome.event, MAY_HAVE_RUN in outcome.error)
