@@ -54,13 +54,12 @@ async def test_a_suggested_rule_is_proposed_approved_and_counts(house: Embedded)
     assert house.start()
     try:
         admin = house.caller()
-        for number in range(ALWAYS_MIN):
+        for _ in range(ALWAYS_MIN):
             visitor = await a_visitor(admin)
             await visitor.say(ASKED)
-            # One person who decided so fast would have made one decision.
-            key = (await admin.post("/v1/keys", {"person": f"p{number}", "scopes": ["decide"]}))["key"]
-            person = Caller(admin.url, key)
-            assert (await person.decide(await visitor.see_card(), "approve")).status_code == 200
+            # Each in their own conversation: one person who decided so fast would have made one decision.
+            answer = await visitor.decide(await visitor.see_card(), "approve")
+            assert answer.status_code == 200, answer.text
             await visitor.see(is_result("create_pay_link"))
         (always,) = (await admin.get("/v1/insights"))["always_approved"]
         body = {"rule": always["rule"], "tool": always["tool"], "id": "once"}
