@@ -31,6 +31,10 @@ class Counted:
         """Return who said this, of those who count; who edited said yes."""
         return tuple(row["person"] for row in self.votes if _vote_of(row).verb == verb)
 
+    def of(self, person: str) -> str:
+        """Return what somebody said whose vote counts; empty where they said nothing."""
+        return next((_vote_of(row).verb for row in self.votes if row["person"] == person), "")
+
 
 async def count_votes(
     connection: Connection, tenant: str, rows: Sequence[Row], directory: Directory

@@ -13,6 +13,8 @@ HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 #: First bytes of a stream: how long a browser waits before it reconnects.
 HELLO = b"retry: 1000\n"
 HEARTBEAT = b": still here\n"
+#: For a page: it was drawn before its stream began, or before it broke off, and looks once more.
+BEGUN = HELLO + b"event: begun\ndata: {}\n\n"
 
 
 def item_frame(item: Item) -> bytes:

@@ -58,14 +58,18 @@ def streaming(
     conversation: Topic | None,
     after: int,
     told: Callable[[Item], Item] = lambda item: item,
+    hello: bytes = HELLO,
 ) -> StreamingResponse:
-    """Return the stream of what a caller follows, its items as `told`; raise Refused (429) where they have too many."""
+    """Return the stream of what a caller follows, its items as `told`; raise Refused (429) where they have too many.
+
+    `hello` is said once nothing can be missed any more.
+    """
     deps.log.limits.check(caller, conversation)
 
     async def frames() -> AsyncIterator[bytes]:
         entries = deps.log.follow_topics(caller, conversation, topics, after)
         await anext(entries)
-        yield HELLO
+        yield hello
         async for entry in entries:
             match entry:
                 case None:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import StringConstraints
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
@@ -45,6 +46,10 @@ router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRou
 _ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})")
 
 Told = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+Seen = Annotated[
+    list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}\.[0-9]{1,9}$")]],
+    Query(min_length=1, max_length=PAGE),
+]
 
 
 @router.get("")
@@ -87,13 +92,15 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
     )
 
 
-@router.get("/{approval_id}/card")
-async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLResponse:
-    """Show one card of the list as it is now."""
+@router.get("/cards")
+async def cards(deps: DepsOf, caller: SignedIn, seen: Seen) -> HTMLResponse:
+    """Show those cards that are another revision than the one that was seen, `ID.REVISION`, or wait no more."""
     caller.need(Scope.DECIDE)
-    row = await deps.decisions.find(caller, approval_id)
-    (found,) = await _with_votes(deps, caller, [row])
-    return render("inbox_card.html", language=caller.language, card=found, caller=caller, back="/inbox")
+    revisions = dict(each.split(".") for each in seen)
+    rows = await _rows(deps, caller, list(revisions))
+    news = [row for row in rows if row["state"] != "pending" or str(row["revision"]) != revisions[row["approval_id"]]]
+    found = await _with_votes(deps, caller, news)
+    return render("inbox_cards.html", language=caller.language, cards=found, caller=caller, back="/inbox")
 
 
 @router.post("/{approval_id}/card")
@@ -216,10 +223,14 @@ def _sections(
 
 async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Waiting]:
     """Return the cards of these approvals that exist for the caller, in this order."""
+    return list(await _with_votes(deps, caller, await _rows(deps, caller, approval_ids)))
+
+
+async def _rows(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Row]:
     async with reading(deps.runtime.database) as connection:
         found = await load_approvals(connection, [(caller.tenant, each) for each in approval_ids])
     rows = [found[key] for each in approval_ids if (key := (caller.tenant, each)) in found]
-    return list(await _with_votes(deps, caller, [row for row in rows if caller.sees(row["conversation_id"])]))
+    return [row for row in rows if caller.sees(row["conversation_id"])]
 
 
 async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Waiting, ...]:

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from placet.gateway.conversations.access import find_for, no_conversation
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
+from placet.gateway.conversations.sse import BEGUN
 from placet.gateway.conversations.store import recent_conversations, tail
 from placet.gateway.conversations.streaming import After, LastEventId, start_of, streaming
 from placet.gateway.http.callers import DepsOf
@@ -86,7 +87,7 @@ async def follow(
     caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     topics = (Topic(caller.tenant),) if caller.may(Scope.DECIDE) or caller.may(Scope.OPERATE) else ()
     if not conversation_id:
-        return streaming(deps, caller, topics, None, 0)
+        return streaming(deps, caller, topics, None, 0, hello=BEGUN)
     topic = Topic(caller.tenant, conversation_id)
     start = await start_of(deps, caller, conversation_id, last_event_id, after)
 
@@ -94,4 +95,4 @@ async def follow(
         names = words.names_in(item.data, caller.people)
         return replace(item, data={**item.data, "names": names}) if names else item
 
-    return streaming(deps, caller, (topic, *topics), topic, start, told)
+    return streaming(deps, caller, (topic, *topics), topic, start, told, BEGUN)

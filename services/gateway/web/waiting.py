@@ -43,6 +43,8 @@ class Waiting:
     counted: Counted
     #: Whether the viewer may decide it.
     mine: bool
+    #: What the viewer has said of it, where that counts: `approve`, `deny` or `abstain`; empty where nothing.
+    given: str
     #: Its call as every card shows it.
     shown: Shown
     #: Why it is decided by itself and never in a batch, in English; empty where it may be in one.
@@ -60,6 +62,11 @@ class Waiting:
     def open(self) -> bool:
         """Whether it still waits."""
         return self.approval.state == "pending"
+
+    @property
+    def needed(self) -> bool:
+        """Whether it still waits for the viewer."""
+        return self.open and self.mine and not self.given
 
     @property
     def again(self) -> GrantWish | None:
@@ -151,6 +158,7 @@ async def waiting_of(
             rule,
             counted[out.id],
             out.id in mine,
+            counted[out.id].of(caller.person),
             shown[out.id],
             # A batch of the page has one reason for all.
             alone(row, rule, shown[out.id].tricks)

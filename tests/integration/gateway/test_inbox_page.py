@@ -283,17 +283,26 @@ async def test_what_is_to_be_looked_at_twice_is_decided_by_itself(house: House, 
 
 
 async def test_another_tenants_approval_does_not_exist(house: House, browser: httpx.AsyncClient) -> None:
-    """Its page, its card and its decision are all not found."""
+    """Its page and its decision are not found, and no card is shown of it."""
     row = hold(house, "ask", "Foreign?", {}, tenant="other")
     path = f"/inbox/{row['approval_id']}"
     token = Form("/sign-out", (await browser.get("/inbox")).text).fields["form_token"]
     seen = {"form_token": token, "digest": row["digest"], "decision": "approve"}
-    statuses = [
-        (await browser.get(path)).status_code,
-        (await browser.get(f"{path}/card")).status_code,
-        (await browser.post(path, data=seen)).status_code,
-    ]
-    assert [404] * 3 == statuses
+    statuses = [(await browser.get(path)).status_code, (await browser.post(path, data=seen)).status_code]
+    assert [404] * 2 == statuses
+    assert "article" not in (await browser.get(f"/inbox/cards?seen={row['approval_id']}.0")).text
+
+
+async def test_cards_are_shown_where_they_are_not_what_was_seen(house: House, browser: httpx.AsyncClient) -> None:
+    """Another revision, or over: what a page shows rightly costs no drawing, and what is no card is refused."""
+    rows = [hold(house, "ask", f"Ask {number}?", {}) for number in range(3)]
+    house.query("UPDATE read.approvals SET revision = 2 WHERE approval_id = %s", rows[1]["approval_id"])
+    house.query("UPDATE read.approvals SET state = 'denied' WHERE approval_id = %s", rows[2]["approval_id"])
+    seen = {"seen": [f"{row['approval_id']}.1" for row in rows]}
+    shown = (await browser.get("/inbox/cards", params=seen)).text
+    assert [False, True, True] == [f"item-{row['approval_id']}" in shown for row in rows]
+    bad: list[dict[str, list[str]]] = [{}, {"seen": ["a"]}, {"seen": ["a.b"]}, {"seen": ["a.1"] * 51}]
+    assert [400] * 4 == [(await browser.get("/inbox/cards", params=each)).status_code for each in bad]
 
 
 async def test_who_may_not_decide_sees_no_buttons(house: House, browser: httpx.AsyncClient) -> None:

@@ -27,10 +27,8 @@ function follow() {
   events?.close();
   const query = new URLSearchParams(conversation ? { conversation, after: String(lastId) } : {});
   events = new EventSource(`/ui/events?${query}`);
-  events.onopen = () => {
-    say("live");
-    refreshPane();
-  };
+  events.onopen = () => say("live");
+  events.addEventListener("begun", refreshPane);
   events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
   events.addEventListener("approvals", (event) => {
     refreshPane();

@@ -19,14 +19,25 @@ export function visible(text) {
   );
 }
 
+// A card of the list as the server draws it now: what is being written in it stays.
+export async function drawItem(item, now) {
+  const focused = item.contains(document.activeElement);
+  if (window.htmx) await window.htmx.swap({ text: now.outerHTML, target: item, swap: "outerMorph" });
+  else item.replaceWith(document.importNode(now, true));
+  const drawn = document.getElementById(now.id);
+  if (focused && !drawn?.contains(document.activeElement)) drawn?.focus({ preventScroll: true });
+}
+
 // What people said about an approval changes where it stands as soon as the page's stream tells of it; what was said
 // while there was no stream, once there is one again.
 export function hearComments(events) {
   const show = (id) => {
-    for (const each of document.querySelectorAll(`section.comments[id$="${id}"]`)) each.dispatchEvent(new CustomEvent("news"));
+    for (const each of document.querySelectorAll("section.comments")) {
+      if (each.id.endsWith(id)) each.dispatchEvent(new CustomEvent("news"));
+    }
   };
   events.addEventListener("comments", (event) => show(JSON.parse(event.data).approval_id));
-  events.addEventListener("open", () => show(""));
+  events.addEventListener("begun", () => show(""));
 }
 
 // Only addresses of the web become links or pictures; anything else stays text.

@@ -1,6 +1,6 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
 import { renderBlocks } from "./blocks.js";
-import { hearComments } from "./dom.js";
+import { drawItem, hearComments } from "./dom.js";
 import { keyboard } from "./keys.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
@@ -10,6 +10,8 @@ import { t } from "./words.js";
 const GATHER_MS = 250;
 //: A card is seen a moment after the time that it was opened at.
 const LATE_SECONDS = 60;
+//: As many as the server shows at once.
+const CARDS_MAX = 50;
 const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
@@ -36,7 +38,20 @@ function take(id) {
   // What somebody else has just done may have decided it: nothing can be pressed until the card is as it is now.
   if (!whole) lock(document.getElementById(`item-${id}`), true);
   changed.add(id);
-  waiting ??= setTimeout(whole ? lookAtPage : look, GATHER_MS);
+  soon();
+}
+
+// One look after another, however much happens meanwhile. What a look could not show waits for the next one: when
+// something else happens, or the stream begins again.
+function soon() {
+  waiting ??= setTimeout(async () => {
+    const ids = changed;
+    changed = new Set();
+    const seen = await (whole ? lookAtPage(ids) : look(ids)).catch(() => false);
+    waiting = null;
+    if (changed.size) soon();
+    if (!seen) for (const id of ids) changed.add(id);
+  }, GATHER_MS);
 }
 
 function lock(root, locked) {
@@ -45,17 +60,41 @@ function lock(root, locked) {
 
 async function pageAt(address) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
-  return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+  return answer.ok && !answer.redirected ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
 }
 
-async function look() {
-  const ids = [...changed];
-  changed = new Set();
-  waiting = null;
-  for (const id of ids) refresh(document.getElementById(`item-${id}`));
+// The list as it is now, and what is no longer on it: decided, or on the next page by now.
+async function look(ids) {
   const page = await pageAt(location.href);
-  if (!page) return;
+  if (!page) return false;
+  announce(page);
+  const gone = [];
+  for (const item of document.querySelectorAll(".item")) {
+    const now = page.getElementById(item.id);
+    if (now) draw(item, now, ids);
+    else if (item.classList.contains("pending") || ids.has(item.dataset.approval)) gone.push(item.dataset);
+  }
+  for (let at = 0; at < gone.length; at += CARDS_MAX) {
+    const some = gone.slice(at, at + CARDS_MAX);
+    const seen = some.map((each) => ["seen", `${each.approval}.${ids.has(each.approval) ? 0 : each.revision}`]);
+    const cards = await pageAt(`/inbox/cards?${new URLSearchParams(seen)}`);
+    if (!cards) return false;
+    for (const now of cards.querySelectorAll(".item")) draw(document.getElementById(now.id), now, ids);
+  }
   showTotal(page.getElementById("total"));
+  return true;
+}
+
+// A card that is older than the one that stands here, or that something has happened to meanwhile, is not shown. What
+// ends an approval makes no other revision of it.
+function draw(item, now, ids) {
+  if (!item || changed.has(item.dataset.approval)) return;
+  const age = (each) => 2 * Number(each.dataset.revision) + (each.classList.contains("pending") ? 0 : 1);
+  const newer = age(now) - age(item);
+  if (newer > 0 || (newer === 0 && ids.has(item.dataset.approval))) drawItem(item, now);
+}
+
+function announce(page) {
   // What moves up from the next page, because others have decided, is not new.
   const isNew = (each) => Number(each.dataset.opened) > since - LATE_SECONDS && !document.getElementById(each.id);
   const added = [...page.querySelectorAll(".item")].filter(isNew).length;
@@ -81,8 +120,9 @@ function showTotal(now) {
 function sayTotal() {
   const total = document.getElementById("total");
   if (!total?.dataset.open) return;
-  const here = String(document.querySelectorAll(".item.pending").length);
-  const { open, one, many, part } = total.dataset;
+  const { open, one, many, part, mine } = total.dataset;
+  // What needs me: where several must approve, what I have approved waits for others.
+  const here = String(document.querySelectorAll(mine === undefined ? ".item.pending" : ".item.pending:not(.others)").length);
   const words = here === open ? (open === "1" ? one : many) : part;
   const text = open === "0" ? "" : words.replace("{count}", here).replace("{total}", open);
   if (total.textContent !== text) total.textContent = text;
@@ -90,19 +130,19 @@ function sayTotal() {
 
 // One approval's page follows its call to the end. While it still waits, what has changed is shown only on demand: what
 // is decided must be what was read, so the buttons rest where that is something else by now.
-async function lookAtPage() {
-  changed = new Set();
-  waiting = null;
+async function lookAtPage(ids) {
   const page = await pageAt(`/inbox/${whole}`);
   const now = page?.getElementById("main")?.dataset;
   const here = document.getElementById("main");
-  if (!now) return;
+  if (!now) return false;
+  if (!ids.size && now.revision === here.dataset.revision && now.state === here.dataset.state) return true;
   if (now.state !== "pending" || here.dataset.state !== "pending") {
     refresh(here);
-    return;
+    return true;
   }
   if (now.digest !== here.dataset.digest) lock(here.querySelector(".panel"), true);
   fresh.hidden = false;
+  return true;
 }
 
 function showBlocks() {
@@ -169,6 +209,9 @@ const query = conversation ? `?${new URLSearchParams({ conversation, after })}` 
 const events = new EventSource(`/ui/events${query}`);
 events.onopen = () => say("live");
 events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
+// What happened between the page's drawing and its stream, or while that was broken, is told by nobody.
+events.addEventListener("begun", soon);
+document.addEventListener("decided", (event) => event.detail.forEach(take));
 events.addEventListener("approvals", (event) => take(JSON.parse(event.data).approval_id));
 for (const type of ["tool_call", "progress", "resolution"]) {
   events.addEventListener(type, (event) => {
@@ -181,6 +224,8 @@ for (const type of ["tool_call", "progress", "resolution"]) {
 }
 hearComments(events);
 addEventListener("pagehide", () => events.close());
+// Kept by the browser while another page was shown: its stream is over, and what was pressed in it is sent.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 
 keyboard(document);
 plans(document);

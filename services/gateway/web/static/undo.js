@@ -1,6 +1,6 @@
 // Decisions on the list, in place: the list stays where it is, the next card gets the focus, and for a few seconds a
 // decision can be taken back, because it has not been sent yet. Whoever leaves the page means what they pressed.
-import { make } from "./dom.js";
+import { drawItem, make } from "./dom.js";
 import { t } from "./words.js";
 
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
@@ -143,7 +143,9 @@ export function decideInPlace(root) {
       held.delete(decision.id);
       const item = root.getElementById(`item-${decision.id}`);
       const fault = now.querySelector(":scope > .notice")?.textContent;
-      if (item) show(item, root.importNode(now, true));
+      // What was written for it was sent with it.
+      if (!fault) decision.form.reset();
+      if (item) drawItem(item, now);
       // The list was drawn anew without it, because somebody else has decided.
       else if (fault) tell(`${now.querySelector("a.open").textContent.trim()} ${fault}`);
     } catch (error) {
@@ -155,14 +157,6 @@ export function decideInPlace(root) {
       item.querySelector(":scope > .notice")?.remove();
       item.append(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: error.message })));
     }
-  }
-
-  function show(item, now) {
-    const focused = item.contains(root.activeElement);
-    if ("current" in item.dataset) now.dataset.current = "";
-    item.replaceWith(now);
-    window.htmx?.process(now);
-    if (focused) now.focus({ preventScroll: true });
   }
 
   // Many at once can be taken back as one can: they are sent together after the same time.
@@ -232,9 +226,8 @@ export function decideInPlace(root) {
       root.querySelector(".batch-told")?.remove();
       form.before(told);
       for (const box of boxes) box.checked = false;
-      for (const value of fields.getAll("item")) {
-        root.getElementById(`item-${value.split(".")[0]}`)?.dispatchEvent(new CustomEvent("refresh"));
-      }
+      const detail = fields.getAll("item").map((value) => value.split(".")[0]);
+      root.dispatchEvent(new CustomEvent("decided", { detail }));
     } catch (error) {
       tell(t("Not sent: {error}", { error: error.message }));
     }

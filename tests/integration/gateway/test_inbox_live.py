@@ -1,0 +1,153 @@
+"""An open page of the inbox shows what is, also what it was never told of, and keeps what is being written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Request, Route, expect
+from psycopg.types.json import Jsonb
+
+from placet.gateway.web.render import set_up_was_run
+from tests.integration.gateway.test_inbox_browser import signed_in, visit
+from tests.support.gateway import House, open_house
+from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`"),
+]
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that sends decisions after a second."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 1}
+    async with open_house(gateway_database_url, tmp_path, **settings) as made:
+        yield made
+
+
+@pytest.fixture
+async def page(house: House, browser: Browser) -> Page:
+    """A page on a wide screen, in which ada is signed in."""
+    return await signed_in(house, browser, viewport={"width": 1440, "height": 900})
+
+
+def deny(house: House, row: dict[str, Any]) -> None:
+    """Let somebody else decide, and tell nobody."""
+    sql = "UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()"
+    house.query(f"{sql} WHERE approval_id = %s", row["approval_id"])
+
+
+async def tell(house: House, row: dict[str, Any]) -> None:
+    """Tell every page that something has happened to an approval."""
+    told = {name: row[name] for name in ("approval_id", "call_id", "turn_id", "summary", "tool", "digest")}
+    await house.append(row["conversation_id"], ("approval", {**told, "state": "pending"}))
+
+
+async def decided_unseen(house: House, page: Page, row: dict[str, Any], when: str) -> None:
+    """Let somebody else decide when the page is drawn, but its stream has not begun, or has broken off."""
+    begins = iter(["broken"] if when == "while it was broken" else [])
+
+    async def begin(route: Route) -> None:
+        if next(begins, ""):
+            await route.fulfill(body="retry: 10\n\n", content_type="text/event-stream")
+            return
+        deny(house, row)
+        await route.continue_()
+
+    await page.route("**/ui/events*", begin)
+
+
+@pytest.mark.parametrize("when", ["before it began", "while it was broken"])
+async def test_a_list_looks_again_when_its_stream_begins(house: House, page: Page, when: str) -> None:
+    """What was decided while nobody told the page of it offers no buttons, and counts no more."""
+    row = furnish(house)["mail"]
+    await decided_unseen(house, page, row, when)
+    await visit(house, page, "/inbox")
+    card = page.locator(f"#item-{row['approval_id']}")
+    await expect(card.locator(".badge")).to_have_text("denied")
+    await expect(card.locator("form.verdict")).to_have_count(0)
+    await expect(page.locator("#total")).to_have_text("4 approvals")
+    await expect(page).to_have_title("(4) Inbox · Placet")
+
+
+@pytest.mark.parametrize("when", ["before it began", "while it was broken"])
+async def test_an_approval_s_page_looks_again_when_its_stream_begins(house: House, page: Page, when: str) -> None:
+    """It says who decided, and its buttons are gone."""
+    row = furnish(house)["mail"]
+    await decided_unseen(house, page, row, when)
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    await expect(page.locator(".panel .badge").first).to_have_text("denied")
+    await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+
+
+async def test_an_approval_that_has_not_changed_is_not_said_to_have(house: House, page: Page) -> None:
+    """The page looks again when its stream begins, and finds what it shows."""
+    row = furnish(house)["mail"]
+    async with page.expect_response(lambda each: each.request.resource_type == "fetch") as looked:
+        await visit(house, page, f"/inbox/{row['approval_id']}")
+    await (await looked.value).finished()
+    await page.wait_for_load_state("networkidle")
+    await expect(page.locator("#fresh")).to_be_hidden()
+
+
+async def test_a_page_that_the_browser_kept_is_loaded_again(house: House, page: Page) -> None:
+    """Its stream ended when it was left, and what was pressed in it was sent."""
+    await visit(house, page, "/inbox")
+    async with page.expect_navigation():
+        await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+
+
+async def test_many_decided_together_are_asked_for_together(house: House, page: Page) -> None:
+    """Sixty cards cost a few requests, however they are told of, and the counts are right at once."""
+    for _ in range(60):
+        hold(house, "ping", "Ping the host?", {"host": "h"})
+    await visit(house, page, "/inbox?tool=ping&whole=1")
+    await expect(page.locator("#chosen")).to_have_text("60 selected")
+    await page.wait_for_load_state("networkidle")
+    asked: list[str] = []
+
+    def hear(request: Request) -> None:
+        asked.append(f"{request.method} {request.url}")
+
+    page.on("request", hear)
+    await page.get_by_role("button", name="Approve selected").click()
+    await expect(page.locator(".batch-told").get_by_role("status")).to_have_text("60 of 60 decided", timeout=60_000)
+    await expect(page.locator(".item.approved")).to_have_count(60)
+    await expect(page.locator("#total")).to_be_empty()
+    await expect(page).to_have_title("Inbox · Placet")
+    gets = [each for each in asked if each.startswith("GET")]
+    assert 3 == len(gets), gets
+
+
+async def test_what_i_have_approved_waits_for_others(house: House, page: Page) -> None:
+    """Where two must approve, my vote stands on the card's line, and the card is not counted as mine any more."""
+    row = furnish(house)["refund"]
+    await visit(house, page, "/inbox")
+    await expect(page.locator("#total")).to_have_text("5 approvals")
+    vote(house, row, "ada")
+    closed = Jsonb({"person:lin": None, "person:ada": None})
+    house.query("UPDATE read.approvals SET revision = 2, closed_to = %s WHERE tool = 'refund'", closed)
+    await tell(house, row)
+    card = page.locator(f"#item-{row['approval_id']}")
+    await expect(card.locator(".what .badge")).to_have_text("you approved")
+    await expect(page.locator("#total")).to_have_text("4 approvals")
+    await expect(page.locator(".item.pending")).to_have_count(5)
+
+
+async def test_a_comment_that_is_being_written_stays(house: House, page: Page) -> None:
+    """Somebody says that they are on it, and the card is drawn anew around what is written in it."""
+    row = furnish(house)["mail"]
+    await visit(house, page, "/inbox?tool=send_mail")
+    card = page.locator(f"#item-{row['approval_id']}")
+    await card.get_by_label("Comment").fill("half a th")
+    await card.get_by_label("Reason").fill("half a reason")
+    claim = "UPDATE read.approvals SET revision = 2, claimed_by = 'person:grace', claimed_until = now() + interval '1h'"
+    house.query(claim + " WHERE tool = 'send_mail'")
+    await tell(house, row)
+    await expect(card.locator(".claimed")).to_have_text("Grace is on it")
+    await expect(card.get_by_label("Comment")).to_have_value("half a th")
+    await expect(card.get_by_label("Reason")).to_have_value("half a reason")
