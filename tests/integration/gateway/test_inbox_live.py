@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from placet.gateway.web.render import set_up_was_run
 from tests.integration.gateway.test_inbox_browser import signed_in, visit
+from tests.integration.gateway.test_inbox_panes import CURRENT, hold_many
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
 
@@ -151,3 +152,14 @@ async def test_a_comment_that_is_being_written_stays(house: House, page: Page) -
     await expect(card.locator(".claimed")).to_have_text("Grace is on it")
     await expect(card.get_by_label("Comment")).to_have_value("half a th")
     await expect(card.get_by_label("Reason")).to_have_value("half a reason")
+
+
+async def test_back_from_the_next_page_leads_to_the_card_that_was_left(house: House, page: Page) -> None:
+    """Each page of a list keeps its own place."""
+    rows = hold_many(house, 52)
+    await visit(house, page, "/inbox")
+    await page.locator(".item").last.get_by_role("link", name="Ship order 1002?").click()
+    await page.keyboard.press("j")
+    await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[1]['approval_id']}")
+    await page.go_back()
+    await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[2]['approval_id']}")

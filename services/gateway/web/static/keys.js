@@ -1,6 +1,8 @@
 // Single keys for who decides a lot: they move the focus and never decide by themselves; Enter on a button does.
 const STORE = "placet-keys";
+//: The card that was looked at last: on this page of the list, which `Back` leads to, or else on any.
 const PLACE = "placet-place";
+const HERE = `${PLACE} ${location.pathname}${location.search}`;
 
 function shortcutsOn() {
   return localStorage.getItem(STORE) !== "off";
@@ -38,13 +40,13 @@ export function keyboard(root) {
     for (const each of items()) if (each !== item) each.removeAttribute("data-current");
     if (!item) return;
     item.setAttribute("data-current", "");
-    sessionStorage.setItem(PLACE, item.id);
+    for (const name of [PLACE, HERE]) sessionStorage.setItem(name, item.id);
   }
 
   let shown = false;
   function show() {
     if (current() || !items().length || root.querySelector("[data-whole]")) return;
-    const before = root.getElementById(sessionStorage.getItem(PLACE) ?? "");
+    const [before] = [HERE, PLACE].map((name) => root.getElementById(sessionStorage.getItem(name) ?? "")).filter(Boolean);
     if (!beside.matches) return;
     choose(before ?? items()[0]);
     // After a reload the list is where it was left.
