@@ -66,6 +66,16 @@ async def test_a_wide_screen_shows_the_list_and_beside_it_the_current_card(house
     assert (True, "/inbox") == (beside, page.url.removeprefix(house.gateways[0].url))
 
 
+async def test_a_line_that_warns_still_names_its_tool(house: House, page: Page) -> None:
+    """However much stands before it: the line gets a second one."""
+    changes = {"category": "unsafe_write", "requester": "person:bartholomew-the-second-of-the-north"}
+    hold(house, "transfer_money", "Transfer it?", {"to": "P\u0430yPal"}, **changes)
+    await visit(house, page, "/inbox")
+    line = page.locator(".item .what .meta")
+    await expect(line.locator(".look")).to_have_text("⚠ look twice")
+    assert await line.locator("code").evaluate("each => each.clientWidth > 0 && each.scrollWidth <= each.clientWidth")
+
+
 async def test_a_phone_shows_the_list_and_then_the_card(house: House, browser: Browser) -> None:
     """No card is open; a tap opens one where it stands, another tap closes it."""
     row = furnish(house)["mail"]
