@@ -8,6 +8,7 @@ found through disguises too. Bare numbers and single words stand everywhere, so 
 from __future__ import annotations
 
 import re
+import unicodedata
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,41 +52,55 @@ _MANY_LETTERS = 8
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
 #: What stands before each line that somebody quotes, perhaps behind their initials.
 _MARKS = ("|", "»", "›", "❯", "│", "┃", "&gt;", ">", "＞")
-_MARKED = re.compile(rf"(?:{'|'.join(map(re.escape, _MARKS))}|\w{{1,12}}> )")
+_MARKED = re.compile(
+    rf"(?:{'|'.join(map(re.escape, _MARKS))}|\w{{1,12}}> )"
+    # A line of a chat: `[27.11.2026 10:00] Eve: …`.
+    r"|\[[^\]]{0,40}\d\d?[:.]\d\d[^\]]{0,20}\]\s?[^:]{1,60}:"
+)
 #: Tags within which pages and mail programs put what is quoted.
-_QUOTE_TAG = re.compile(r"<blockquote|<\w[^<>]{0,300}\bgmail_quote", re.IGNORECASE)
-#: Where a mail begins that somebody passes on: a line between dashes, or what mail programs write in its place.
+_QUOTE_TAG = re.compile(
+    r"<blockquote|<\w[^<>]{0,300}\b(?:gmail_quote|yahoo_quoted|moz-cite-prefix|divRplyFwdMsg)", re.IGNORECASE
+)
+#: Where a mail begins that somebody passes on: a line between long dashes, or what mail programs write in its place.
 _PASSED_ON = re.compile(
-    r"[-=_–—]{2,}.*[^\W_].*[-=_–—]{2,}"
-    r"|-{2,}\W*(?:begin |anfang )?\W*(?:original|forwarded|ursprüngliche|weitergeleitete|orijinal|özgün|iletilen)\b.*"
-    r"|(?:begin|start|anfang|début|inicio|início|inizio|begin van)\b.{0,40}\b(?:forward|weitergeleitet|transf|reenvi"
-    r"|encaminh|inoltr|doorgestuurd)\w*.{0,40}:?",
+    r"[-–—─~*=_]{4,}.*[^\W_].*[-–—─~*=_]{4,}"
+    r"|(?:[-–—─~*=_]{2,}|[—─] ?)\W*(?:begin |anfang )?\W*"
+    r"(?:original|forwarded|ursprüngliche|weitergeleitete|orijinal|özgün|iletilen)\b.*"
+    r"|(?:begin|start|anfang|début|inicio|início|inizio|begin van)\b[^@]{0,40}\b(?:forward|weitergeleitet|transf|reenvi"
+    r"|encaminh|reencaminh|inoltr|doorgestuurd)[^@]{0,40}:",
     re.IGNORECASE,
 )
-#: What stands above a mail that somebody quotes: `Ada wrote:` in the languages that are known, and in any an address in
-#: angle brackets or a day with its time.
+#: What stands above a mail that somebody quotes: `Ada wrote:` in the languages that are known; in any, an address and
+#: little else, or one with a day or its time.
 _WROTE = re.compile(
-    r".{4,300}\b(?:wrote|schrieb|écrit|escribió|escreveu|scritto|schreef|skrev|napisał|kirjoitti|написал)\b.{0,100}:"
-    r"|.{4,300}\byazdı ?:"
-    r"|.{0,300}<[^<>@\s]+@[^<>@\s]+>[^<>@]{0,60}:"
-    r"|(?=.*(?<!\d)20\d\d(?!\d))(?=.*(?<!\d)\d\d?[:.]\d\d(?!\d)).{8,300}[:：]",
+    r".{3,300}\b(?:wrote|writes|said|sent|yazdı)\s?:"
+    r"|.{3,300}\b(?:schrieb|écrit|escribió|escreveu|scritto|schreef|skrev|napisała?|napsala?|kirjoitti|написала?|írta"
+    r"|έγραψε)\b.{0,100}:"
+    r"|<?[^\s<>@]+@[^\s<>@]+>?(?:\s[^\s@]+){1,2}\s?:"
+    r"|(?=.*(?:(?<!\d)20\d\d(?!\d)|(?<!\d)\d\d?[:.]\d\d(?!\d))).{0,300}<[^<>@\s]+@[^<>@\s]+>[^<>@]{0,60}:",
     re.IGNORECASE,
 )
+#: Whose mail it is, as pages show it: a name with an address, and below it when it came.
+_SHOWN_SENDER = re.compile(r"[^<>@:]{0,80}<[^<>@\s]+@[^<>@\s]+>")
+#: Lines of a head that are known by nothing but an address and a moment.
+FIELDS_MIN = 3
+#: What a requester begins their own wish for a mail with.
+_RECIPIENT = re.compile(r"\W*(?:to|b?cc|an|kime|para|à|a|aan|recipients?|empfänger|alıcı)\W*[:：]", re.IGNORECASE)
+_TIME = re.compile(r"(?<!\d)\d\d?[:.]\d\d(?!\d)")
+_NAME = re.compile(r"(?:[^\W\d_a-zß-öø-ÿ][\w.'\u2019-]*\s*,?\s*){0,4}<[^<>@\s]+@[^<>@\s]+>[^<>@]{0,60}:")
 #: Lines that an attribution is broken into at most: mail programs fold long ones.
 _FOLDED_MAX = 3
 #: A line of a head: up to three words, a colon and a text.
 _FIELD = re.compile(r"\W*[^\W\d_][^\s:：,;!?<>@]*(?:\s[^\s:：,;!?<>@]+){0,2}\s?[:：](?!//)\s*\S")
 _ADDRESS = re.compile(r"[^\s@<>]@[^\s@<>]")
-_SENDER = re.compile(r"\W*(?:from|von|kimden|gönderen|de|da|van|od|från|fra|от)\W*[:：]", re.IGNORECASE)
+_SENDER = re.compile(
+    r"\W*(?:from|sender|return-path|von|kimden|gönderen|de|da|van|od|från|fra|от)\W*[:：]", re.IGNORECASE
+)
 _GOES_ON_WITH = re.compile(
-    r"\W*(?:to|b?cc|reply-to|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu|para|a|à|al?le|aan"
+    r"\W*(?:to|b?cc|reply-to|received|message-id|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu|para|a|à|al?le|aan"
     r"|till?|do|asunto|assunto|objet|oggetto|onderwerp|emne|ämne|temat|fecha|data|enviad[oa]|envoyé|inviato|verzonden"
     r"|кому|тема)\W*[:：]",
     re.IGNORECASE,
-)
-#: All that a person's own wish for a mail has: nothing of who sent one, or when.
-_DRAFT = re.compile(
-    r"\W*(?:to|b?cc|subject|text|body|message|an|betreff|nachricht|kime|konu|mesaj)\W*[:：]", re.IGNORECASE
 )
 
 
@@ -197,11 +212,11 @@ def says_something(plain: str) -> bool:
 
 def split_quotes(text: str) -> tuple[str, str]:
     """Return a person's own words, and what they quote or pass on in a message as mail programs mark it."""
-    if not any(mark in text for mark in (*_MARKS, "<", ":", "：", "--", "==", "__", "––", "——", "orward")):
+    if not any(mark in text for mark in (*_MARKS, "<", ":", "：", *"-–—─~*=_")):
         return text, ""
     own: list[str] = []
     quoted: list[str] = []
-    written = text.replace("\r\n", "\n").split("\n")
+    written = list(_lines(text))
     lines, heads = [line.strip() for line in written], _heads(written)
     to_the_end, begun = False, 0
     for at, line in enumerate(lines):
@@ -219,12 +234,28 @@ def split_quotes(text: str) -> tuple[str, str]:
     return "\n".join(own), "\n".join(quoted)
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, also those that end in a way of their own: these are quoted with the one before.
+
+    What nobody sees, such as marks of direction, hides no mark and no colon.
+    """
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        marked = False
+        for piece in line.splitlines() or [""]:
+            seen = "".join(each for each in piece if unicodedata.category(each) != "Cf")
+            yield f"> {seen}" if marked else seen
+            marked = marked or bool(_MARKED.match(seen.strip()))
+
+
 def _begins_quote(lines: Sequence[str]) -> int:
     """Return how many of these lines say that a mail follows; 0 where the first one begins nothing."""
     if _PASSED_ON.fullmatch(lines[0][:400]):
         return 1
+    if _SHOWN_SENDER.fullmatch(lines[0][:400]) and any(map(_TIME.search, lines[1:])):
+        return 1
     for number, line in enumerate(lines, 1):
-        if line.endswith((":", "：")) and _WROTE.fullmatch(" ".join(lines[:number])[:400]):
+        told = " ".join(lines[:number])[:400].replace("：", ":")
+        if told.endswith(":") and (_WROTE.fullmatch(told) or _NAME.fullmatch(told)):
             return number
         if not line:
             break
@@ -251,13 +282,16 @@ def _heads(lines: Sequence[str]) -> set[int]:
 
 
 def _is_head(fields: Sequence[str]) -> bool:
-    """Tell whether neighbouring lines `Word: text` are a mail's head: in any language where one of them has an address.
+    """Tell whether neighbouring lines `Word: text` are a mail's head: by its words, or in any language by what it has.
 
-    A requester may write a mail's recipients and subject themselves.
+    That is an address and a moment among three lines or more, or a name with its address above others: what a requester
+    fills in themselves rarely has them.
     """
     if any(map(_SENDER.match, fields)) and any(map(_GOES_ON_WITH.match, fields)):
         return True
-    return len(fields) > 1 and any(map(_ADDRESS.search, fields)) and not all(map(_DRAFT.match, fields))
+    named = bool(fields) and "<" in fields[0] and not _RECIPIENT.match(fields[0])
+    dated = len(fields) >= FIELDS_MIN and any(map(_TIME.search, fields))
+    return (dated or (named and len(fields) > 1)) and any(map(_ADDRESS.search, fields))
 
 
 def _newest(texts: Sequence[str]) -> list[str]:
