@@ -55,9 +55,11 @@ async def erase(database: Database, name: str) -> Erased:
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
         known = theirs or rows or await Forgetting(identity).is_needed(connection)
+        decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
+        in_act = [row["conversation_id"] for row in await connection.run(QUERIES.in_act, calls=decided)]
     if not known:
         return Erased("", 0, [], 0)
-    if left := await _going_on(database, theirs):
+    if left := [*in_act, *await _going_on(database, theirs)]:
         return Erased(pseudonym, 0, left, 0)
     async with database.transaction() as connection:
         # First of all: what the rows are found by is gone afterwards.

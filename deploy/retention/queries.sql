@@ -91,13 +91,28 @@ WHERE (created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor 
     AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls
--- Calls of others that somebody decided about, asked for, or found out about.
-SELECT call_id FROM approval.approvals AS a
-WHERE requester = :identity OR EXISTS (
-    SELECT FROM approval.decisions AS d
-    WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
+-- Calls of others that somebody decided about, asked for, or found out about; and what ran with such a commit.
+WITH decided AS (
+    SELECT call_id FROM approval.approvals AS a
+    WHERE requester = :identity OR EXISTS (
+        SELECT FROM approval.decisions AS d
+        WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
+    )
+    UNION SELECT call_id FROM executor.executions WHERE resolved_by = :identity OR call LIKE '%"' || :identity || '"%'
 )
-UNION SELECT call_id FROM executor.executions WHERE resolved_by = :identity OR call LIKE '%"' || :identity || '"%'
+SELECT call_id FROM decided
+UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
+
+-- name: in_act
+-- Where such a call runs, or waits for its turn: its permit, which is signed, names who approved it.
+SELECT DISTINCT c.conversation_id FROM agent.tool_calls AS c
+WHERE c.call_id = ANY (:calls::text[]) AND (
+    EXISTS (
+        SELECT FROM executor.executions AS x
+        WHERE x.call_id = c.call_id AND x.state IN ('running', 'verifying', 'committing')
+    )
+    OR EXISTS (SELECT FROM executor.parked AS p WHERE strpos(p.body, c.call_id) > 0)
+)
 
 -- name: words
 -- What they wrote as reasons, answers and comments, and where it is quoted: in the conversation of its call and, where
@@ -139,7 +154,8 @@ UPDATE approval.approvals SET decision_reason = '' WHERE decided_by = :identity
 UPDATE policy.watched_calls SET reason = '' WHERE denied_by = :identity
 
 -- name: blank_permits
-UPDATE executor.executions SET permit = '' WHERE call_id = ANY (:calls::text[]) AND state <> 'running'
+WITH entries AS (UPDATE executor.workspace_entries SET permit = NULL WHERE call_id = ANY (:calls::text[]))
+UPDATE executor.executions SET permit = '' WHERE call_id = ANY (:calls::text[])
 
 -- name: forget_addresses
 WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (

@@ -86,7 +86,7 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
         work.emit(made.decision.answered)
         return
     accepted = answer.outcome == "accepted"
-    more = _more(before, after, claims) if accepted else {}
+    more = _more(before, after, claims) if accepted else _named(claims)
     if answer.event is None:
         work.emit(made.decision.answered)
     else:
@@ -228,10 +228,14 @@ def asked_by(edit: Edit, tenant: str) -> DecideApproval:
     )
 
 
+def _named(claims: DecisionClaims) -> dict[str, Any]:
+    """Return whom a signed decision names: an erasure that takes its signature takes the words of this row too."""
+    return {name: getattr(claims, name) for name in ("to", "key_made_by", "opened_by")}
+
+
 def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str, Any]:
     """Return what the history says of an accepted decision beside what it says of any change."""
-    # Whoever the signed decision names is named here: an erasure that takes the signature takes this row's words too.
-    more: dict[str, Any] = {name: getattr(claims, name) for name in ("to", "proof", "key_made_by", "opened_by")}
+    more: dict[str, Any] = {**_named(claims), "proof": claims.proof}
     if after.closed_at is None:
         more["reason"] = claims.reason
     if after.arguments_revision != before.arguments_revision:

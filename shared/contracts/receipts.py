@@ -46,6 +46,8 @@ ENDS = {"edit": "approve", "cancel": "withdraw"}
 ENDED = {each: each for each in ("succeeded", "failed", "unknown", "refused", "expired", "staged")} | {
     "resolved": "unknown"
 }
+#: How an execution ends that never began.
+NEVER_RAN = frozenset({"refused", "expired"})
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
@@ -261,7 +263,7 @@ class _Check:
             accepted, is_edit = vote["outcome"] == "accepted", vote["verb"] == "edit"
             self.expect("votes", f"whether it counted {part}", accepted and vote["verb"] in VOTING, vote["counted"])
             # Policy judges an edit: a row says that it was asked for, and another one what became of it.
-            asked = is_edit and self.take(left, vote, {"edit"}, {"asked"})
+            asked = accepted and is_edit and self.take(left, vote, {"edit"}, {"asked"})
             # What ends it by a decision of another name counts as that one.
             events = {vote["verb"], ENDS.get(vote["verb"], "")} if accepted else {vote["verb"]}
             row = self.take(left, vote, events, {None, "counted"} if accepted else {vote["outcome"]})
@@ -278,9 +280,8 @@ class _Check:
         for row in left:
             if row.details.get("outcome") not in {None, "asked"} and row.sealed["event"] in VERBS:
                 self.problem("votes", f"a decision of {row.said['actor']} is not here, which row {row.name} tells")
-        more = (
-            f"; {withheld} more, withheld or erased: whose, and what they said, the gateway states" if withheld else ""
-        )
+        stated = "withheld or erased: the gateway states whose they are, what they say and what came of them"
+        more = f"; {withheld} more, {stated}" if withheld else ""
         return f"{signed} decisions, signed with what was seen and how their makers were known{more}"
 
     @staticmethod
@@ -312,7 +313,8 @@ class _Check:
             began = [row for row in self.moves("executor") if row.sealed["machine"] == "execution"]
             # A restore cannot know whether the call began, nor has it the permit.
             restored = any(row.said and row.said["actor"] == "restore" for row in began)
-            if execution is not None and execution["started_at"] is not None and not (self.erased or restored):
+            ran = any(row.sealed["to_state"] not in NEVER_RAN for row in began)
+            if ran and not (self.erased or restored):
                 self.problem("permit", "it ran, and no permit is here")
             return "erased with a person" if self.erased else "none: a restore took it away" if restored else "none"
         said, taken = self.told["proposal"], execution or {"permit_id": None, "pool": None}

@@ -85,3 +85,38 @@ async def test_words_go_with_their_call_and_names_where_they_are_names(database_
     assert [gone, gone, LOST] == found("data ->> 'error'", "agent.log")
     assert ["person:bea", "person:bea"] == found("requester", "policy.verdicts")
     assert [told.replace(SAID, "[erased]"), told] == found("reason", "policy.verdicts")
+
+
+@pytest.mark.parametrize(("state", "left", "permit"), [("succeeded", [], ""), ("running", ["c"], "signed")])
+async def test_a_permit_that_names_them_goes_when_its_call_is_over(
+    database_url: str, state: str, left: list[str], permit: str
+) -> None:
+    """Of a staged call it is the commit's approvers whom it names; while the call runs, nothing is erased."""
+    now = datetime.now(UTC)
+    ended: dict[str, Any] = {"finished_at": now} if state == "succeeded" else {"lease_until": now}
+    begun = {"call_id": "staged", "state": state, "permit": "signed", "begun_at": now, **ended}
+    entry = {
+        "call_id": "staged",
+        "workspace_id": "w",
+        "commit_call_id": "commit",
+        "kind": "call",
+        "state": "waiting",
+        "decide": "turn",
+        "on_failure": "stop",
+    }
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("approval.approvals", {"approval_id": "a", "call_id": "commit", "state": "pending"}),
+        ("approval.decisions", {"approval_id": "a", "person": "person:ada", "verb": "abstain"}),
+        ("agent.tool_calls", {"call_id": "staged", "conversation_id": "c", "state": "open", "digest": "0" * 64}),
+        ("executor.executions", begun),
+        ("executor.workspaces", {"workspace_id": "w", "state": "open", "bytes": 0}),
+        ("executor.workspace_entries", entry),
+    ]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for number, (table, given) in enumerate(rows):
+            insert(connection, number, table, given)
+        database = Database(database_url, service="gateway", pool_size=1)
+        erased = await erase(database, "ada")
+        await database.close()
+        (found,) = connection.execute("SELECT permit FROM executor.executions").fetchall()
+    assert (left, (permit,)) == (erased.left, found)

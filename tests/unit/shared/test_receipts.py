@@ -260,6 +260,8 @@ INVENTED = {"decision_id": "d-x", "person": "person:carol", "verb": "approve", "
         (held, {"execution.resolution": "did_not_run", "execution.resolved_by": "person:mallory"}, "execution"),
         (free, {"proposal.arguments": '{"amount":9}', "proposal.schema_digest": None}, "proposal"),
         (invalid, {"proposal.arguments": '{"amount":9}'}, "proposal"),
+        (free, {"permit": None, "execution.started_at": None, "verdict.rule": "another"}, "permit"),
+        (held, {"permit": None, "execution.started_at": None}, "permit"),
         (free, {"verdict": None}, "verdict"),
         (free, {"verdict.effect": "require_approval"}, "verdict"),
         (refused, {"verdict": None}, "verdict"),
@@ -344,6 +346,17 @@ def test_an_edit_is_told_of_whoever_made_it_and_of_nobody_else(house: House) -> 
     edited = [*rows[:-2], *edit_of("person:cem", rows[-1]["detail"]), *rows[-2:]]
     turned = at(at(deepcopy(told), "votes.0.verb", "edit"), "votes.0.signed", None)
     assert [{"votes"}, {"votes"}] == [house.wrong(told, edited), house.wrong(turned, rows)]
+
+
+def test_an_edit_that_was_refused_at_once_takes_no_row_of_another(house: House) -> None:
+    """Cem edited what was stale, and then what was not: only the second was asked of policy."""
+    told, rows = held(house)
+    edit = house.vote("person:cem", "edit", told["proposal"]["digest"])
+    told["votes"] = [{**edit, "outcome": "stale", "counted": False}, edit, *told["votes"]]
+    detail = {**rows[-1]["detail"], "outcome": "stale"}
+    stale = {**row("approval", "edit", "pending", actor="person:cem", detail=detail), "from_state": "pending"}
+    edited = edit_of("person:cem", rows[-1]["detail"])
+    assert set() == house.wrong(told, [*rows[:-2], stale, *edited, *rows[-2:]])
 
 
 def test_who_was_refused_first_and_counted_then_has_a_row_for_each(house: House) -> None:
