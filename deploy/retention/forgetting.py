@@ -81,7 +81,7 @@ _KEPT = re.compile(
 )
 _ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
 #: Who writes messages in a conversation that are no quotes, and fields that say whose words stand beside them.
-_SPEAKERS = frozenset({"user", "operator"})
+_SPEAKERS = ("user", "operator")
 _WHOSE = ("by", "decided_by", "person")
 ERASED = "[erased]"
 #: Finds words that a tenant knows, and those that a place quotes; None where there are none.
@@ -189,7 +189,7 @@ class Line:
         kind, _, bare = self.of.identity.rpartition(":")
         if fields.get("kind") == kind and fields.get("id") == bare:
             fields = {**fields, "id": self.of.pseudonym}
-        others = {fields.get(each) for each in _WHOSE} - {None, "", self.of.identity}
+        others = {each for name in _WHOSE if isinstance(each := fields.get(name), str)} - {"", self.of.identity}
         line = replace(self, quoted=None) if others or fields.get("role") in _SPEAKERS else self
         beside = self.of.identity in [each for each in fields.values() if isinstance(each, str)]
         found = {}

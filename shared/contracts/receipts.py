@@ -38,6 +38,8 @@ LATE_SECONDS = 60
 DECIDED = frozenset({"approve", "deny", "respond"})
 #: What people can do with an approval.
 VERBS = DECIDED | {"abstain", "edit", "delegate", "claim", "release", "cancel"}
+#: Of these, those that are about what was seen.
+BINDING = VERBS - {"claim", "release", "cancel"}
 #: Of these, those that are votes.
 VOTING = frozenset({"approve", "deny", "abstain", "edit"})
 #: A decision -> what ends the approval where it was the last one: an edit counts as its maker's approval.
@@ -211,7 +213,7 @@ class _Check:
         if approval is not None:
             self.expect("verdict", "how often it was opened for people", 1, len(rows))
             effects.append("require_approval")
-            proofs.append("sealed as it was held")
+            proofs += ["sealed as it was held"] if all(row.said for row in rows) else []
         names = ("rule", "rulebook_digest")
         for row, each, name in product([*rows, *given], filter(None, (said, approval)), names):
             self.opened("verdict", row, name, each[name])
@@ -249,10 +251,11 @@ class _Check:
         accepted = [each for each in votes if each["outcome"] == "accepted"]
         if approval["decided_by"] and approval["decided_by"] not in {each["person"] for each in accepted}:
             self.problem("votes", f"no decision of {approval['decided_by']}, who ended it, is among them")
-        for each in accepted:
+        for each in (vote for vote in accepted if vote["verb"] in BINDING):
             if each["seen"]["digest"] != approval["digest"] and not approval["edited"]:
                 self.problem("votes", f"{each['person']} saw another call")
-        return f"ended {approval['state']}; {self.sealed_votes(votes, rows)}"
+        by = "" if all(row.said for row in ends) else ", by whom the gateway states"
+        return f"ended {approval['state']}{by}; {self.sealed_votes(votes, rows)}"
 
     def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> str:
         """Find the sealed row of each decision, and of each that is not signed what took its signature away."""
@@ -371,7 +374,7 @@ class _Check:
             self.expect("execution", "who resolved it", said["resolved_by"], row.said["actor"])
         for name in ("resolution", "resolved_by", "resolution_note", "resolved_at") if not resolved else ():
             self.expect("execution", f"its {name}, which nothing sealed tells,", None, said[name] or None)
-        gone = "; who resolved it was erased" if any(not row.said for row in resolved) else ""
+        gone = "; who resolved it and how, the gateway states" if any(not row.said for row in resolved) else ""
         return f"sealed: attempt {said['attempt']} in pool {said['pool']}, {said['state']}{gone}"
 
     def result(self) -> str:

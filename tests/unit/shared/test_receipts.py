@@ -348,6 +348,14 @@ def test_an_edit_is_told_of_whoever_made_it_and_of_nobody_else(house: House) -> 
     assert [{"votes"}, {"votes"}] == [house.wrong(told, edited), house.wrong(turned, rows)]
 
 
+def test_who_takes_a_call_on_need_not_have_seen_it_as_it_is(house: House) -> None:
+    """A claim, a release and a cancellation are about no arguments: they are sent with any digest."""
+    told, rows = held(house)
+    told["votes"].insert(0, house.vote("person:cem", "claim", "old"))
+    claimed = row("approval", "claim", "pending", actor="person:cem", detail={"proof": "api_key", "outcome": "counted"})
+    assert set() == house.wrong(told, [*rows[:-2], {**claimed, "from_state": "pending"}, *rows[-2:]])
+
+
 def test_an_edit_that_was_refused_at_once_takes_no_row_of_another(house: House) -> None:
     """Cem edited what was stale, and then what was not: only the second was asked of policy."""
     told, rows = held(house)
