@@ -87,15 +87,17 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
         return
     accepted = answer.outcome == "accepted"
     more = _more(before, after, claims) if accepted else _named(claims)
+    # Before its end: what was edited and decided at once is shown as it was edited.
+    news = [notices.progressed(after, answer.progress, claims)] if answer.progress is not None else []
     if answer.event is None:
         work.emit(made.decision.answered)
+        closing.tell(work, after, *news)
     else:
         actor = claims.person if accepted else "clock"
         closing.end_call(work, after, signer, _consent(made, after), today=made.today)
         work.emit(made.decision.answered)
+        closing.tell(work, after, *news)
         closing.close(work, after, answer.event, actor=actor, signer=signer, votes=_votes(made, after), **more)
-    if answer.progress is not None:
-        closing.tell(work, after, notices.progressed(after, answer.progress, claims))
     if answer.event is None or not accepted:
         outcome = "counted" if accepted else answer.outcome
         closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=outcome, **more)

@@ -228,6 +228,9 @@ async def test_an_edit_is_judged_then_permitted_as_it_was_approved(
     )
     assert news.call is not None
     assert ("edited", CHEAPER) == (news.kind, news.call.shown_arguments)
+    # Nothing is shown any more of what comes behind an end.
+    assert sent.index(news) < sent.index(of(sent, ApprovalClosed))
+    assert news.revision > card.revision
     assert ("accepted", "approved", permitted.call.digest) == (told.outcome, told.state, told.digest)
     rows = await replicas[0].rows("SELECT state, before, arguments, differences FROM approval.edits")
     changes = [{"at": "/amount", "before": 299, "after": 199}]
