@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -187,15 +187,15 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
         if always is None:
             raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
         calls = [each for each in held if (each.rule, each.tool, each.state) == (rule, tool, "approved")]
-        keeps = within(await load_arguments(connection, caller.tenant, calls, ARGUMENTS_MAX))
+        seen = await load_arguments(connection, caller.tenant, calls, ARGUMENTS_MAX)
     text = await _rulebook(deps)
-    made = _suggested(text, always, keeps)
+    made = _suggested(text, always, seen)
     report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
     out = _counted(made, report, always, held, unread(held, votes))
     told = _in_sentences(always, out)
-    made = _suggested(text, always, keeps, told)
+    made = _suggested(text, always, seen, told)
     return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
 
 
@@ -247,9 +247,11 @@ async def _rulebook(deps: Deps) -> str:
         raise Refused("The rulebook's file cannot be read here.", status=409, kind="no-rulebook") from error
 
 
-def _suggested(text: str, always: AlwaysApproved, keeps: str, told: Sequence[str] = ()) -> Suggestion:
+def _suggested(
+    text: str, always: AlwaysApproved, seen: Sequence[Mapping[str, Any]], told: Sequence[str] = ()
+) -> Suggestion:
     try:
-        made = suggest(text, always.rule, always.tool, keeps, told)
+        made = suggest(text, always.rule, always.tool, within(seen), told)
     except RulebookInvalid as error:
         raise Refused("The rulebook's file cannot be read here.", status=409, kind="no-rulebook") from error
     except NotSuggested as reason:

@@ -109,7 +109,8 @@ def _asking(rules: Sequence[dict[str, Any]], rule: str, tool: str) -> int:
 def within(seen: Sequence[Mapping[str, Any]]) -> str:
     """Return a condition that keeps calls to what these were: their arguments, in the range of their numbers.
 
-    An argument that had few values has one of them; a text of which there were many may be any.
+    An argument that had few values has one of them; a text of which there were many may be any. Raises NotSuggested
+    where that is so of all of them: such a rule would let any such call through.
     """
     names = sorted({name for each in seen for name in each})
     clauses = [f"{_NAMES}{_json(names)})"]
@@ -120,6 +121,8 @@ def within(seen: Sequence[Mapping[str, Any]]) -> str:
             clauses.append(f"(!({_json(name)} in arguments) || {clause})")
         elif clause:
             clauses.append(f"{_json(name)} in arguments && {clause}")
+    if names and len(clauses) == 1:
+        raise NotSuggested("The approved calls have nothing in common that a rule could ask for: each had other texts.")
     return " && ".join(clauses)
 
 
