@@ -74,32 +74,40 @@ async def erase(database: Database, name: str) -> Erased:
         decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
         gone_by: dict[str, list[str]] = {}
         for service in SERVICES:
-            for row in await _erase_history(connection, service, identity, visitor, own, [*own, *told]):
+            lists = {"own": own, "results": [*own, *told], "permitted": [*own, *decided]}
+            for row in await _erase_history(connection, service, identity, visitor, lists):
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
-        for blank in (
-            "blank_decisions",
-            "blank_edits",
-            "blank_approvals",
-            "blank_stops",
-            "blank_vetoes",
-            "forget_comments",
-        ):
-            await connection.run(getattr(QUERIES, blank), identity=identity)
-        await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern_of(identity))
-        await connection.run(QUERIES.blank_permits, calls=[*own, *decided])
-        if not visitor:
-            await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
-            await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
-            bare = rf"(?<![\w.@+-]){re.escape(name)}(?![\w.@+-]*\w)"
-            await connection.run(QUERIES.forget_operator, identity=identity, words=bare, pseudonym=pseudonym)
+        await _blank(connection, identity, name, pseudonym, [*own, *decided])
         await connection.run(QUERIES.forget_unwritten, identity=identity, visitor=visitor)
+        # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
+        await forgetting.forget(connection, but="gateway.conversations")
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     async with database.transaction() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
         await forgetting.forget(connection)
     left = [row["conversation_id"] for row in rows]
     return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())))
+
+
+async def _blank(connection: Connection, identity: str, name: str, pseudonym: str, calls: Sequence[str]) -> None:
+    """Take away what somebody wrote and what was signed with their name, as are the permits of these calls."""
+    for blank in (
+        "blank_decisions",
+        "blank_edits",
+        "blank_approvals",
+        "blank_stops",
+        "blank_vetoes",
+        "forget_comments",
+    ):
+        await connection.run(getattr(QUERIES, blank), identity=identity)
+    await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern_of(identity))
+    await connection.run(QUERIES.blank_permits, calls=calls)
+    if not name.startswith(ANONYMOUS):
+        await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
+        await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
+        bare = rf"(?<![\w.@+-]){re.escape(name)}(?![\w.@+-]*\w)"
+        await connection.run(QUERIES.forget_operator, identity=identity, words=bare, pseudonym=pseudonym)
 
 
 async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> list[str]:
@@ -130,10 +138,11 @@ async def erase_asked(database: Database) -> int:
 
 
 async def _erase_history(
-    connection: Connection, service: str, identity: str, visitor: str, own: list[str], results: list[str]
+    connection: Connection, service: str, identity: str, visitor: str, lists: Mapping[str, Sequence[str]]
 ) -> Sequence[Any]:
-    """Take name, details and salt from rows that name somebody, or have the digest of a result of one of these calls.
+    """Take name, details and salt from rows that name somebody, or have what is taken away with them.
 
+    That is, of calls in `lists`: the digest of one of `results`, and the id of the permit of one that was `permitted`.
     What a visitor did in the chat names them bare, as their frontend calls them: rows of their own calls alone.
     Return of each row its `tenant` and `said`, the digest that it keeps.
     """
@@ -146,11 +155,12 @@ async def _erase_history(
             h.actor = :identity OR :visitor <> '' AND h.actor = :visitor AND h.call_id = ANY (:own::text[])
             OR CAST(h.detail AS text) ~ :pattern
             OR h.machine = 'tool_call' AND h.to_state = 'answered' AND h.call_id = ANY (:results::text[])
+            OR h.machine = 'execution' AND h.detail ? 'permit_id' AND h.call_id = ANY (:permitted::text[])
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
     named = {"identity": identity, "visitor": visitor, "pattern": pattern_of(identity)}
-    return await connection.run(query(f"erase_{service}", statement), own=own, results=results, **named)
+    return await connection.run(query(f"erase_{service}", statement), **lists, **named)
 
 
 async def _record_erasure(connection: Connection, pseudonym: str, gone_by: Mapping[str, Sequence[str]]) -> None:

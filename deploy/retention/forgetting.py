@@ -120,9 +120,9 @@ class Forgetting:
                 return True
         return False
 
-    async def forget(self, connection: Connection) -> None:
-        """Change every row that names or quotes them."""
-        for table in NAMING:
+    async def forget(self, connection: Connection, *, but: str = "") -> None:
+        """Change every row that names or quotes them, of all tables but one."""
+        for table in (each for each in NAMING if each != but):
             columns = {name: metadata.tables[table].columns[name] for name in NAMING[table].split()}
             kinds = {name: each.type.compile(_POSTGRES) for name, each in columns.items()}
             for found, new in await self.changed(connection, table):

@@ -98,7 +98,8 @@ WITH decided AS (
         SELECT FROM approval.decisions AS d
         WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
     )
-    UNION SELECT call_id FROM executor.executions WHERE resolved_by = :identity OR call LIKE '%"' || :identity || '"%'
+    UNION SELECT call_id FROM executor.executions
+    WHERE resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity
 )
 SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
@@ -139,8 +140,10 @@ SELECT tenant, place, said FROM quoted
 WITH others AS (
     UPDATE approval.decisions SET signed = '' WHERE person <> :identity AND (
         :identity IN (details ->> 'to', details ->> 'key_made_by')
-        OR :identity = ANY (string_to_array(details ->> 'opened_by', ' '))
-    )
+        OR :identity = ANY (string_to_array(translate(details ->> 'opened_by', '~', ''), ' '))
+    ) RETURNING decision_id
+), edits AS (
+    UPDATE approval.edits SET signed = '' WHERE edit_id IN (SELECT decision_id FROM others)
 )
 UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
 

@@ -16,7 +16,7 @@ import hashlib
 import json
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -255,13 +255,17 @@ class _Check:
             if each["seen"]["digest"] != approval["digest"] and not approval["edited"]:
                 self.problem("votes", f"{each['person']} saw another call")
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
+        edits = any(each["verb"] == "edit" for each in accepted)
+        self.expect("votes", "whether it was edited", edits, approval["edited"])
         return f"ended {approval['state']}{by}; {self.sealed_votes(votes, rows)}"
 
-    def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> str:
+    def sealed_votes(self, votes: Sequence[Json], rows: Iterable[_Row]) -> str:
         """Find the sealed row of each decision, and of each that is not signed what took its signature away."""
         left, signed, withheld = [*rows], 0, 0
+        edits = any(each["verb"] == "edit" and each["outcome"] == "accepted" for each in votes)
         redacted = any(row.details.get("shown") for row in [*rows, *self.moves("agent")])
-        for vote in votes:
+        # Who signed has a row of their own: of what is not signed it is the one that is left, or that was erased.
+        for vote in sorted(votes, key=lambda each: each["signed"] is None):
             part, has = f"of vote {vote['decision_id']}", vote["signed"] is not None
             accepted, is_edit = vote["outcome"] == "accepted", vote["verb"] == "edit"
             self.expect("votes", f"whether it counted {part}", accepted and vote["verb"] in VOTING, vote["counted"])
@@ -281,8 +285,18 @@ class _Check:
             if not has and not (is_edit and (redacted or not accepted)):
                 self.problem("votes", f"the signature {part} is not here, and nothing was erased or redacted")
         for row in left:
-            if row.details.get("outcome") not in {None, "asked"} and row.sealed["event"] in VERBS:
-                self.problem("votes", f"a decision of {row.said['actor']} is not here, which row {row.name} tells")
+            # Of an edit that was never judged, or refused then, the row that asks policy is left.
+            asked = row.details.get("outcome") == "asked" if row.said else row.sealed["event"] == "edit"
+            if row.sealed["event"] in VERBS and not asked:
+                who = row.said["actor"] if row.said else "somebody who was erased"
+                self.problem("votes", f"a decision of {who} is not here, which row {row.name} tells")
+        # Each change of what waits has the next number, an end the last one; an erased row does not say which it had.
+        told = [(row.details["revision"], row.sealed["to_state"]) for row in rows if "revision" in row.details]
+        gone = {*range(1, max(told, default=(0, ""))[0] + 1)} - {number for number, state in told if state == "pending"}
+        # An edit that ends it changes it too.
+        gone -= {number for number, state in told if state == "approved" and edits}
+        if len(gone) > sum(not row.said for row in rows):
+            self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
         stated = "withheld or erased: the gateway states whose they are, what they say and what came of them"
         more = f"; {withheld} more, {stated}" if withheld else ""
         return f"{signed} decisions, signed with what was seen and how their makers were known{more}"
@@ -293,8 +307,9 @@ class _Check:
         by = [row for row in left if row.sealed["event"] in events]
         by = [row for row in by if not row.said or row.said["actor"] == vote["person"]]
         by = [row for row in by if not row.said or row.details.get("outcome") in outcomes]
-        # Who was erased has no signature any more.
-        found = min(by, key=lambda each: bool(each.said) != (vote["signed"] is not None), default=None)
+        # Only an edit may have no signature although its row was not erased.
+        has_row = vote["signed"] is not None or vote["verb"] == "edit"
+        found = min(by, key=lambda each: bool(each.said) != has_row, default=None)
         if found is not None:
             left.remove(found)
         return found
@@ -359,7 +374,9 @@ class _Check:
             return "none: no executor took it"
         if not rows:
             raise ValueError("nothing sealed says that an executor took it")
-        self.expect("execution", "its state", said["state"], rows[-1].sealed["to_state"])
+        # What is only noted of a late word moves nothing.
+        moved = [row for row in rows if not row.details.get("late")]
+        self.expect("execution", "its state", said["state"], moved[-1].sealed["to_state"])
         # A call that was staged runs under a permit of its own, with the commit.
         permitted = [row for row in rows if row.sealed["event"] == "released"] or rows
         self.opened("execution", permitted[0], "permit_id", said["permit_id"])

@@ -24,7 +24,7 @@ PRODUCT = sorted(
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
 #: One file for whoever gets a receipt, however many ideas: they have nothing else of Placet's.
-LONGER = {"shared/contracts/receipts.py": 520}
+LONGER = {"shared/contracts/receipts.py": 540}
 #: Rules and states: decisions that look at nothing but what they are given.
 PURE = [path for path in PRODUCT if path.name in {"rules.py", "states.py"} or path.parent.name == "rules"]
 ANATOMY = ("__init__.py", "__main__.py", "handlers.py", "service.py", "settings.py", "views.py")

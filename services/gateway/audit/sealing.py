@@ -7,9 +7,11 @@ more. Nobody is locked out and nobody waits.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 
 import structlog
@@ -29,7 +31,13 @@ SEAL_EVERY_SECONDS = 5.0
 #: Rows of one service that a round seals; the next round follows at once after a full one.
 ROWS_MAX = 1_000
 
+#: Newest ids that are remembered of a service: of some hours.
+SAMPLES_MAX = 5_000
+
 LAG = Gauge("placet_audit_lag_seconds", "Age of the oldest row of a history that is not sealed; 0: none.")
+
+
+_samples = partial(deque[tuple[int, float]], maxlen=SAMPLES_MAX)
 
 
 @dataclass
@@ -42,8 +50,8 @@ class Sealer:
     #: By service: up to which id no row can come any more, and the newest id with those who may add rows before it.
     _final: dict[str, int] = field(default_factory=dict)
     _awaited: dict[str, tuple[int, set[str]]] = field(default_factory=dict)
-    #: By service: how far it was sealed when rows behind that were first seen here, and when, on this process's clock.
-    _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
+    #: By service: newest ids, each with when it was first seen here; what the database says of itself may be changed.
+    _seen: dict[str, deque[tuple[int, float]]] = field(default_factory=lambda: defaultdict(_samples))
     _told_late: bool = False
 
     async def seal(self) -> int:
@@ -55,18 +63,18 @@ class Sealer:
             if upto is None:
                 return 0
             leaves: dict[str, list[bytes]] = {}
-            full = 0
+            full = waited = 0
             for service in store.ORDER:
                 final, after = self._final.get(service, 0), upto.get(service, 0)
                 if final <= after:
                     continue
+                waited = max(waited, self._waited_seconds(service, after))
                 rows = await store.load_leaves(connection, service, after, final, ROWS_MAX)
                 whole = len(rows) < ROWS_MAX
                 upto[service] = final if whole else rows[-1][1]
                 full += 0 if whole else len(rows)
                 for tenant, _, leaf in rows:
                     leaves.setdefault(tenant, []).append(leaf)
-            waited = self._waited_seconds()
             blocks = [await self._add(connection, tenant, leaves[tenant], upto, waited) for tenant in sorted(leaves)]
             if blocks:
                 await store.keep_upto(connection, upto)
@@ -82,11 +90,9 @@ class Sealer:
         # After the newest ids: whoever has taken one of them is seen here, or has ended.
         writers = await store.writers(connection)
         for service, (row_id, _) in newest.items():
-            sealed = upto.get(service, 0)
-            if row_id <= sealed:
-                self._waiting.pop(service, None)
-            elif self._waiting.get(service, (-1, 0.0))[0] != sealed:
-                self._waiting[service] = sealed, self.monotonic()
+            seen = self._seen[service]
+            if not seen or row_id > seen[-1][0]:
+                seen.append((row_id, self.monotonic()))
             writing = writers.get(service, set())
             if service in self._awaited and not self._awaited[service][1] & writing:
                 self._final[service] = self._awaited.pop(service)[0]
@@ -97,13 +103,17 @@ class Sealer:
                     self._final[service] = row_id
 
         # Whoever administers the database can keep rows from being sealed, and change them meanwhile; not this line.
-        late = self._waited_seconds() > LATE_SECONDS
+        waited = {service: self._waited_seconds(service, upto.get(service, 0)) for service in newest}
+        late = max(waited.values()) > LATE_SECONDS
         if late and not self._told_late:
-            log.warning("audit.late", seconds=self._waited_seconds(), services=sorted(self._waiting))
+            services = [service for service, seconds in waited.items() if seconds > LATE_SECONDS]
+            log.warning("audit.late", seconds=max(waited.values()), services=services)
         self._told_late = late
 
-    def _waited_seconds(self) -> int:
-        return int(max((self.monotonic() - since for _, since in self._waiting.values()), default=0))
+    def _waited_seconds(self, service: str, after: int) -> int:
+        """Return for how long this process has known a row of a service behind the one with the id `after`."""
+        since = next((at for row_id, at in self._seen[service] if row_id > after), self.monotonic())
+        return int(self.monotonic() - since)
 
     async def _add(
         self, connection: Connection, tenant: str, leaves: list[bytes], upto: dict[str, int], waited: int

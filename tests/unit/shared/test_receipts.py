@@ -19,6 +19,7 @@ from placet.contracts.signing import Purpose, create_keys, load_signer
 Receipt = dict[str, Any]
 SALT = "00000000-0000-4000-8000-000000000000"
 SHOWN = '{"card":"•••"}'
+BY_BOB: Receipt = {"rule": "r", "rulebook": "b", "reference": "a", "by": ["person:bob"]}
 NOBODY = dict.fromkeys(("resolution", "resolved_by", "resolution_note", "resolved_at"))
 SAID = {"data": {"did": "it"}}
 AT = "2026-01-01T00:00:00+00:00"
@@ -129,9 +130,15 @@ def held(house: House, arguments: str = '{"amount":1}', shown: str = "") -> tupl
     known = {"digest": digest, "proof": "api_key"} | ({"shown": of(shown)} if shown else {})
     rows += [
         row("executor", "claimed", "succeeded", machine="execution", detail={"permit_id": "p", "pool": "pool"}),
-        row("approval", "opened", "pending", detail={**known, "rule": "r", "rulebook_digest": "b"}),
+        row("approval", "opened", "pending", detail={**known, "revision": 1, "rule": "r", "rulebook_digest": "b"}),
         {
-            **row("approval", "approve", "pending", actor="person:ada", detail={**known, "outcome": "counted"}),
+            **row(
+                "approval",
+                "approve",
+                "pending",
+                actor="person:ada",
+                detail={**known, "revision": 2, "outcome": "counted"},
+            ),
             "from_state": "pending",
         },
         {
@@ -256,6 +263,7 @@ INVENTED = {"decision_id": "d-x", "person": "person:carol", "verb": "approve", "
         (held, {"approval.arguments": '{"amount":9}', "approval.schema_digest": None}, "votes"),
         (held, {"approval.rule": "another"}, "verdict"),
         (held, {"approval.revision": 9}, "votes"),
+        (held, {"approval.edited": True}, "votes"),
         (held, {"votes.0.counted": False}, "votes"),
         (held, {"execution.resolution": "did_not_run", "execution.resolved_by": "person:mallory"}, "execution"),
         (free, {"proposal.arguments": '{"amount":9}', "proposal.schema_digest": None}, "proposal"),
@@ -361,6 +369,7 @@ def test_an_edit_that_was_refused_at_once_takes_no_row_of_another(house: House) 
     told, rows = held(house)
     edit = house.vote("person:cem", "edit", told["proposal"]["digest"])
     told["votes"] = [{**edit, "outcome": "stale", "counted": False}, edit, *told["votes"]]
+    told["approval"]["edited"] = True
     detail = {**rows[-1]["detail"], "outcome": "stale"}
     stale = {**row("approval", "edit", "pending", actor="person:cem", detail=detail), "from_state": "pending"}
     edited = edit_of("person:cem", rows[-1]["detail"])
@@ -391,6 +400,47 @@ def orders(one: Receipt, other: Receipt) -> list[list[Receipt]]:
     return [[one, other], [other, one]]
 
 
+@pytest.mark.parametrize("verb", ["abstain", "claim"])
+def test_the_decision_that_ended_it_is_among_those_told(house: House, verb: str) -> None:
+    """Bob said something else before: that his yes was deleted is seen all the same, and also of one who was erased."""
+    told, rows = held(house)
+    other = house.vote("person:bob", verb, told["proposal"]["digest"]) | {"decision_id": "d-person:bob"}
+    detail = {**rows[-1]["detail"], "outcome": "counted"}
+    said = {**row("approval", verb, "pending", actor="person:bob", detail=detail), "from_state": "pending"}
+    deleted = told | {"votes": [told["votes"][0], other]}
+    erased = told | {"votes": told["votes"][1:], "permit": None}
+    found = [
+        house.wrong(deleted, [*rows[:-1], said, rows[-1]]),
+        house.wrong(erased, [*rows[:-2], {**rows[-2], "erased": True}, rows[-1]]),
+    ]
+    assert [{"votes"}, {"votes"}] == found
+
+
+def test_a_row_that_was_deleted_with_its_decision_is_missed(house: House) -> None:
+    """Alone in its block nothing else proves it: the changes of an approval are numbered."""
+    told, rows = held(house)
+    told |= {"votes": told["votes"][1:], "permit": house.permit("approval", told["proposal"]["digest"], **BY_BOB)}
+    assert {"votes"} == house.wrong(told, [*rows[:-2], rows[-1]])
+
+
+def test_who_edited_keeps_their_row_where_another_was_erased(house: House) -> None:
+    """Ada's edit of redacted arguments is not signed here, and its row is hers; Bob, who approved it, was erased."""
+    told, rows = redacted(house)
+    edit = house.vote("person:ada", "edit", told["proposal"]["digest"]) | {"signed": None}
+    gone = told["votes"][1] | {"signed": None, "person": "person:erased-1"}
+    told |= {"votes": [gone, edit], "permit": None}
+    told["approval"] |= {"decided_by": "person:erased-1", "edited": True}
+    edited = edit_of("person:ada", rows[-1]["detail"])
+    assert set() == house.wrong(told, [*rows[:-2], *edited, {**rows[-1], "erased": True}])
+
+
+def test_a_late_word_of_an_older_attempt_moves_nothing(house: House) -> None:
+    """It is noted with the state that it met, perhaps behind the end."""
+    told, rows = free(house)
+    late = row("executor", "gave_up", "running", machine="execution", detail={"late": True, "fence": 1})
+    assert set() == house.wrong(told, [*rows, late])
+
+
 def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: House) -> None:
     """What an editor signed has the arguments as they were typed: withheld of redacted ones, and of no others."""
     found = []
@@ -398,5 +448,6 @@ def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: Hou
         told, rows = made(house)
         digest = told["proposal"]["digest"]
         told["votes"].insert(0, house.vote("person:cem", "edit", digest) | {"signed": None})
+        told["approval"]["edited"] = True
         found.append(house.wrong(told, [*rows[:-2], *edit_of("person:cem", rows[-1]["detail"]), *rows[-2:]]))
     assert [set(), {"votes"}] == found
