@@ -250,7 +250,8 @@ class InOneProcess:
     async def power_cut(self) -> None:
         """End everything at once, and start it again."""
         self.embedded.kill()
-        await asyncio.to_thread(_start, self.embedded)
+        # Here, and not in a thread: what a thread has started ends with it.
+        _start(self.embedded)
 
 
 @pytest.fixture(scope="module")
