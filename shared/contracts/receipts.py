@@ -16,7 +16,7 @@ import hashlib
 import json
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -257,12 +257,21 @@ class _Check:
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
         edits = any(each["verb"] == "edit" for each in accepted)
         self.expect("votes", "whether it was edited", edits, approval["edited"])
+        self.numbered(rows, edited=edits)
         return f"ended {approval['state']}{by}; {self.sealed_votes(votes, rows)}"
 
-    def sealed_votes(self, votes: Sequence[Json], rows: Iterable[_Row]) -> str:
+    def numbered(self, rows: Collection[_Row], *, edited: bool) -> None:
+        """Miss a change of what waits: each has the next number, an end the last one; erased rows do not say which."""
+        told = [(row.details["revision"], row.sealed["to_state"]) for row in rows if "revision" in row.details]
+        gone = {*range(1, max(told, default=(0, ""))[0] + 1)} - {number for number, state in told if state == "pending"}
+        # An edit that ends it changes it too.
+        gone -= {number for number, state in told if state == "approved" and edited}
+        if len(gone) > sum(not row.said for row in rows):
+            self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
+
+    def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> str:
         """Find the sealed row of each decision, and of each that is not signed what took its signature away."""
         left, signed, withheld = [*rows], 0, 0
-        edits = any(each["verb"] == "edit" and each["outcome"] == "accepted" for each in votes)
         redacted = any(row.details.get("shown") for row in [*rows, *self.moves("agent")])
         # Who signed has a row of their own: of what is not signed it is the one that is left, or that was erased.
         for vote in sorted(votes, key=lambda each: each["signed"] is None):
@@ -290,13 +299,6 @@ class _Check:
             if row.sealed["event"] in VERBS and not asked:
                 who = row.said["actor"] if row.said else "somebody who was erased"
                 self.problem("votes", f"a decision of {who} is not here, which row {row.name} tells")
-        # Each change of what waits has the next number, an end the last one; an erased row does not say which it had.
-        told = [(row.details["revision"], row.sealed["to_state"]) for row in rows if "revision" in row.details]
-        gone = {*range(1, max(told, default=(0, ""))[0] + 1)} - {number for number, state in told if state == "pending"}
-        # An edit that ends it changes it too.
-        gone -= {number for number, state in told if state == "approved" and edits}
-        if len(gone) > sum(not row.said for row in rows):
-            self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
         stated = "withheld or erased: the gateway states whose they are, what they say and what came of them"
         more = f"; {withheld} more, {stated}" if withheld else ""
         return f"{signed} decisions, signed with what was seen and how their makers were known{more}"

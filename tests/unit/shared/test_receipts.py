@@ -83,6 +83,14 @@ def row(service: str, event: str, to_state: str, **more: Any) -> Receipt:
     return {"service": service, "event": event, "to_state": to_state, **more}
 
 
+EXECUTION: Receipt = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT} | NOBODY
+
+
+def ran() -> Receipt:
+    """Return the row of a call that ran."""
+    return row("executor", "claimed", "succeeded", machine="execution", detail={"permit_id": "p", "pool": "pool"})
+
+
 def parts_of(arguments: str, shown: str) -> tuple[Receipt, list[Receipt]]:
     """Return what every receipt here says, and the two rows of the agent."""
     named = {"tenant": "acme", "conversation_id": "v", "tool": "pay", "schema_digest": "s"}
@@ -120,16 +128,10 @@ def held(house: House, arguments: str = '{"amount":1}', shown: str = "") -> tupl
     told["votes"] = [house.vote(f"person:{who}", "approve", digest) for who in ("ada", "bob")]
     by = ["person:ada", "person:bob"]
     told["permit"] = house.permit("approval", digest, rule="r", rulebook="b", reference="a", by=by)
-    told["execution"] = {
-        "permit_id": "p",
-        "pool": "pool",
-        "state": "succeeded",
-        "attempt": 1,
-        "started_at": AT,
-    } | NOBODY
+    told["execution"] = {**EXECUTION}
     known = {"digest": digest, "proof": "api_key"} | ({"shown": of(shown)} if shown else {})
     rows += [
-        row("executor", "claimed", "succeeded", machine="execution", detail={"permit_id": "p", "pool": "pool"}),
+        ran(),
         row("approval", "opened", "pending", detail={**known, "revision": 1, "rule": "r", "rulebook_digest": "b"}),
         {
             **row(
@@ -154,15 +156,8 @@ def free(house: House) -> tuple[Receipt, list[Receipt]]:
     told, rows = parts_of('{"amount":1}', '{"amount":1}')
     named = {"rule": "r", "rulebook": "b", "reference": "w"}
     told["permit"] = house.permit("policy", told["proposal"]["digest"], **named)
-    told["execution"] = {
-        "permit_id": "p",
-        "pool": "pool",
-        "state": "succeeded",
-        "attempt": 1,
-        "started_at": AT,
-    } | NOBODY
-    detail = {"permit_id": "p", "pool": "pool"}
-    return told, [*rows, row("executor", "claimed", "succeeded", machine="execution", detail=detail)]
+    told["execution"] = {**EXECUTION}
+    return told, [*rows, ran()]
 
 
 def refused(_: House, effect: str = "deny") -> tuple[Receipt, list[Receipt]]:
@@ -178,15 +173,8 @@ def staged(house: House) -> tuple[Receipt, list[Receipt]]:
     told, rows = refused(house, "stage")
     digest = told["proposal"]["digest"]
     told["permit"] = house.permit("approval", digest, mode="staged_call", commit="k", reference="a")
-    told["execution"] = {
-        "permit_id": "p",
-        "pool": "pool",
-        "state": "succeeded",
-        "attempt": 1,
-        "started_at": AT,
-    } | NOBODY
-    detail = {"permit_id": "p", "pool": "pool"}
-    return told, [*rows, row("executor", "claimed", "succeeded", machine="execution", detail=detail)]
+    told["execution"] = {**EXECUTION}
+    return told, [*rows, ran()]
 
 
 def redacted(house: House) -> tuple[Receipt, list[Receipt]]:
