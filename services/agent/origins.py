@@ -242,7 +242,7 @@ def _lines(text: str) -> Iterator[str]:
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         marked = False
         for piece in line.splitlines() or [""]:
-            seen = "".join(each for each in piece if unicodedata.category(each) != "Cf")
+            seen = piece if piece.isascii() else "".join(each for each in piece if unicodedata.category(each) != "Cf")
             yield f"> {seen}" if marked else seen
             marked = marked or bool(_MARKED.match(seen.strip()))
 
