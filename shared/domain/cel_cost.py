@@ -23,6 +23,8 @@ LOOPS_MAX = 4
 #: Bytes of a number, of a list's place for an element, and nanoseconds of one step, as measured.
 _NUMBER, _PLACE = 16.0, 32.0
 _STEP_TIME, _BYTE_TIME, _ELEMENT_TIME, _FIND_TIME, _PATTERN_TIME = 300.0, 5.0, 150.0, 0.1, 15.0
+#: Nanoseconds of reading a byte of a text as a number or a time.
+_PARSE_TIME = 20.0
 #: Bytes of a tool's name, and nanoseconds of calling a function of ours.
 _NAME, _CALLED_TIME = 80.0, 5_000.0
 #: Most that one clause of `format` makes of a number.
@@ -174,8 +176,18 @@ _NOTHING = Extent(0.0)
 
 
 def _answer(_values: _Values, _node: Node) -> _Bound:
-    """Bound a number, a truth or a time made of things of any size."""
+    """Bound a number, a truth or a time made of things of any size, which are not gone through."""
     return _Bound(Extent(_NUMBER))
+
+
+def _counted(values: _Values, _node: Node) -> _Bound:
+    """Bound `size`: the characters of a text are counted."""
+    return _Bound(Extent(_NUMBER), _BYTE_TIME * values[0].size)
+
+
+def _read(values: _Values, _node: Node) -> _Bound:
+    """Bound a number, a truth or a time read from a text."""
+    return _Bound(Extent(_NUMBER), _PARSE_TIME * sum(each.size for each in values))
 
 
 def _same(values: _Values, _node: Node) -> _Bound:
@@ -263,10 +275,11 @@ def _matched(values: _Values, node: Node) -> _Bound:
 
 _Cost = Callable[[_Values, Node], _Bound]
 _FUNCTIONS: dict[str, _Cost] = {
-    **dict.fromkeys(("_&&_", "_||_", "!_", "@not_strictly_false", "-_", "_-_", "_*_", "_/_", "_%_", "size"), _answer),
-    **dict.fromkeys(("int", "uint", "double", "bool", "timestamp", "duration", "type"), _answer),
-    **dict.fromkeys(("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"), _answer),
-    **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), _answer),
+    **dict.fromkeys(("_&&_", "_||_", "!_", "@not_strictly_false", "-_", "_-_", "_*_", "_/_", "_%_", "type"), _answer),
+    "size": _counted,
+    **dict.fromkeys(("int", "uint", "double", "bool", "timestamp", "duration"), _read),
+    **dict.fromkeys(("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"), _read),
+    **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), _read),
     **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"), _same),
     "origin": _looked_up,
     "@in": _within,
