@@ -21,6 +21,7 @@ from placet.gateway.slack.interactions import (
     read_sender,
     read_submission,
 )
+from placet.gateway.slack.people import Hearing
 from placet.runtime.database import is_outage
 from placet.surfaces import block_kit as kit
 from placet.surfaces.texts import text
@@ -34,16 +35,18 @@ Ack = Callable[..., Awaitable[Any]]
 #: Tells the person who acts, and nobody else.
 Whisper = Callable[[str], Awaitable[None]]
 Listener = Callable[..., Awaitable[None]]
-#: Returns the language of somebody in Slack.
-Spoken = Callable[[Sender], str]
+#: Returns how to speak to somebody in Slack.
+Spoken = Callable[[Sender], Hearing]
 
 
 class Acting:
     """What one interaction can be answered with, and in which language; the first acknowledgement counts."""
 
-    def __init__(self, ack: Ack, whisper: Whisper, client: AsyncWebClient, locale: str, trigger_id: str = "") -> None:
+    def __init__(
+        self, ack: Ack, whisper: Whisper, client: AsyncWebClient, hearing: Hearing, trigger_id: str = ""
+    ) -> None:
         self._ack, self._client, self._trigger_id = ack, client, trigger_id
-        self.whisper, self.locale = whisper, locale
+        self.whisper, self.locale, self.people = whisper, hearing.locale, hearing.people
         self.acknowledged = False
 
     async def ack(self, **answer: Any) -> None:
@@ -71,7 +74,7 @@ def on_click(listener: Callable[[Click, Acting], Awaitable[None]], spoken: Spoke
             await acting.ack()
             await _tried(whisper(words))
 
-        await _guarded(lambda: listener(read_click(body), acting), refused, acting.locale)
+        await _guarded(lambda: listener(read_click(body), acting), refused, acting)
 
     return clicked
 
@@ -94,29 +97,29 @@ def on_submission(listener: Callable[[Submission, Acting], Awaitable[None]], spo
             else:
                 await acting.ack(response_action="errors", errors={REASON: kit.cut(words, kit.ERROR_MAX)})
 
-        await _guarded(lambda: listener(submission, acting), refused, acting.locale)
+        await _guarded(lambda: listener(submission, acting), refused, acting)
 
     return submitted
 
 
-async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, locale: str) -> None:
+async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, acting: Acting) -> None:
     """Act; say what went wrong to the person. A bug goes on to bolt, which logs it and answers 500."""
     try:
         await act()
     except Refused as refusal:
-        await refused(in_words(refusal, locale))
+        await refused(in_words(refusal, acting.locale, acting.people))
     except Malformed:
         log.warning("slack.malformed")
-        await refused(text(locale, "This button does not belong to Placet."))
+        await refused(text(acting.locale, "This button does not belong to Placet."))
     except (SlackApiError, SlackClientError, OSError, TimeoutError) as error:
         log.warning("slack.call_failed", error=type(error).__name__, code=_code(error))
         words = "Slack rejected the request. Check the card and try again if it is still waiting."
-        await refused(text(locale, words))
+        await refused(text(acting.locale, words))
     except Exception as error:
         if not is_outage(error):
             raise
         log.warning("slack.database_away", error=type(error).__name__)
-        await refused(text(locale, AWAY))
+        await refused(text(acting.locale, AWAY))
 
 
 async def _tried(telling: Awaitable[None]) -> None:

@@ -32,7 +32,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.slack import edit_form, modals
 from placet.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
 from placet.gateway.slack.interactions import Click, Sender, Submission, key_of
-from placet.gateway.slack.people import caller_of, language_of_sender
+from placet.gateway.slack.people import Hearing, caller_of, hearing_of
 from placet.gateway.slack.replies import Replies
 from placet.gateway.slack.store import forget_old, is_new
 from placet.gateway.store import reading
@@ -40,6 +40,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.database import Database
 from placet.surfaces import slack as names
+from placet.surfaces.card import names_in
 from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.slack import Slack, SlackMisconfigured, Subject
 from placet.surfaces.texts import text
@@ -203,7 +204,7 @@ class SlackDoor:
     async def _more(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
         row = await self.decisions.find(caller, click.subject.approval_id)
-        await acting.open(modals.more_modal(row, self._page(row), acting.locale))
+        await acting.open(modals.more_modal(row, self._page(row), acting.locale, names_in(self.directory())))
 
     def _reason_given(self, verb: Verb) -> Callable[[Submission, Acting], Awaitable[None]]:
         async def reason_given(submission: Submission, acting: Acting) -> None:
@@ -283,8 +284,8 @@ class SlackDoor:
         spec = (await asyncio.to_thread(self.catalog)).get(row["tool"])
         return spec if spec is not None and spec.schema_digest == row["schema_digest"] else None
 
-    def _spoken(self, sender: Sender) -> str:
-        return language_of_sender(sender, self.directory(), self.language)
+    def _spoken(self, sender: Sender) -> Hearing:
+        return hearing_of(sender, self.directory(), self.language)
 
     def _not_here(self, row: Row, fields: edit_form.NotHere, locale: str) -> str:
         """Return why arguments cannot be changed in Slack, and where they can."""

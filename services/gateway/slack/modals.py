@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from placet.contracts.messages.approvals import REASON_MAX
@@ -14,6 +14,7 @@ from placet.gateway.slack.interactions import Place, carried
 from placet.gateway.store.read import Row
 from placet.surfaces import block_kit as kit
 from placet.surfaces.block_kit import Block
+from placet.surfaces.card import named
 from placet.surfaces.slack import Subject
 from placet.surfaces.texts import text
 
@@ -68,18 +69,18 @@ def leave_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Plac
     )
 
 
-def more_modal(row: Row, url: str, locale: str) -> Block:
+def more_modal(row: Row, url: str, locale: str, name_of: Callable[[str], str]) -> Block:
     """Return the modal that shows everything: all arguments, the whole digest, who may decide."""
     shown, whole = kit.shown_whole(_arguments(row, locale))
     state = f"{text(locale, row['state'])}, {text(locale, 'revision')} {row['revision']}"
     facts = [
         (text(locale, "State"), state),
-        (text(locale, "Asked by"), row["requester"]),
+        (text(locale, "Asked by"), name_of(row["requester"])),
         (text(locale, "Agent"), row["agent"]),
         (text(locale, "Held by rule"), row["rule"]),
         (text(locale, "Why"), row["reason"]),
-        (text(locale, "May decide"), ", ".join(row["approvers"])),
-        (text(locale, "Decided by"), row["decided_by"] or ""),
+        (text(locale, "May decide"), ", ".join(named(each, locale, name_of) for each in row["approvers"])),
+        (text(locale, "Decided by"), name_of(row["decided_by"]) if row["decided_by"] else ""),
         (text(locale, "Digest"), row["digest"]),
     ]
     blocks = [_summary(row), *shown]

@@ -5,8 +5,11 @@ Names, e-mail addresses and roles in Slack say nothing: people change them. Whom
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from placet.contracts.errors import Refused
-from placet.domain.directory import Directory
+from placet.domain.directory import Directory, Person
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope, person_id
 from placet.gateway.slack.interactions import Sender
@@ -14,10 +17,18 @@ from placet.surfaces.slack import Slack, Subject
 from placet.surfaces.texts import language_of
 
 
-def language_of_sender(sender: Sender, directory: Directory, default: str) -> str:
-    """Return the language to speak to somebody in Slack: the directory's word for it, else the default."""
+@dataclass(frozen=True)
+class Hearing:
+    """How somebody in Slack is spoken to: in which language, and by which names others are called."""
+
+    locale: str
+    people: Mapping[str, Person]
+
+
+def hearing_of(sender: Sender, directory: Directory, default: str) -> Hearing:
+    """Return how to speak to somebody in Slack: in the language that the directory says, else in the default one."""
     person = directory.person_in_slack(sender.home, sender.user)
-    return language_of(person.language if person else "", default)
+    return Hearing(language_of(person.language if person else "", default), directory.people)
 
 
 def caller_of(sender: Sender, subject: Subject, slack: Slack, directory: Directory) -> Caller:

@@ -22,7 +22,7 @@ from placet.domain.directory import Directory
 from placet.gateway.approvals.comments import CommentIn, comment
 from placet.gateway.approvals.decisions import Decisions, in_words
 from placet.gateway.slack.interactions import Place, Sender
-from placet.gateway.slack.people import caller_of, language_of_sender
+from placet.gateway.slack.people import caller_of, hearing_of
 from placet.gateway.store import reading
 from placet.runtime.queries import load_queries
 from placet.surfaces import block_kit as kit
@@ -112,7 +112,8 @@ class Replies:
             said = self._said(reply, directory)
             await comment(self.decisions.units, caller, row, said, comment_id=comment_id, said_in=said_in)
         except Refused as refusal:
-            words = in_words(refusal, language_of_sender(reply.sender, directory, self.language))
+            hearing = hearing_of(reply.sender, directory, self.language)
+            words = in_words(refusal, hearing.locale, hearing.people)
             place, user = reply.place, reply.sender.user
             text = kit.escaped(words)
             await client.chat_postEphemeral(channel=place.channel, thread_ts=place.ts, user=user, text=text)

@@ -51,9 +51,10 @@ RULEBOOK = {
 }
 DIRECTORY = Directory(
     people={
-        "ada": Person("ada", slack=(SlackUser(TEAM, "U0ADA"),)),
+        "ada": Person("ada", "Ada", slack=(SlackUser(TEAM, "U0ADA"),)),
         "bob": Person("bob", slack=(SlackUser(TEAM, "U0BOB"),), active=False),
         "deniz": Person("deniz", slack=(SlackUser(TEAM, "U0DENIZ"),), language="tr"),
+        "grace": Person("grace", "Grace"),
         "eve": Person("eve", slack=(SlackUser("T0OTHER", "U0ADA"),)),
     },
     groups={"operators": frozenset({"ada", "bob", "deniz"})},
@@ -282,7 +283,7 @@ async def test_a_late_click_is_told_who_was_first(scene: Scene) -> None:
         path = f"/v1/approvals/{row['approval_id']}/decisions"
         await client.post(path, json={"decision": "deny", "digest": row["digest"]})
     await scene.person().click(card, names.APPROVE)
-    assert "This approval is already closed. Decided by grace." == await scene.told()
+    assert "This approval is already closed. Decided by Grace." == await scene.told()
     assert [("ephemeral", False)] == [
         (each["response_type"], each["replace_original"]) for each in scene.slack.responses
     ]
@@ -306,6 +307,20 @@ async def test_more_shows_everything_hidden_characters_made_visible(scene: Scene
     text = "".join(box["elements"][0]["text"] for box in boxes)
     assert ({"rich_text_preformatted"}, True) == ({box["type"] for box in boxes}, "[U+202E]<!channel> *bold*" in text)
     assert ("\u202e" in json.dumps(view, ensure_ascii=False), row["digest"] in json.dumps(view)) == (False, True)
+
+
+async def test_more_names_people_as_the_directory_does(scene: Scene) -> None:
+    """Who asked, who may decide and who decided have their names, and a rule's groups are no code."""
+    asked = {"requester": "person:ada", "approvers": ["person:grace", "group:finance", "requester"]}
+    _, card = scene.waiting(state="denied", decided_by="person:grace", **asked)
+    await scene.person().click(card, names.MORE)
+    said = [block["elements"][0]["text"] for block in (await scene.view())["blocks"] if block["type"] == "context"]
+    facts = [each for each in said if each.startswith(("Asked by", "May decide", "Decided by"))]
+    assert facts == [
+        "Asked by: Ada",
+        "May decide: Grace, finance, whoever asked",
+        "Decided by: Grace",
+    ]
 
 
 async def test_edited_arguments_come_from_the_tool_s_form(scene: Scene) -> None:
