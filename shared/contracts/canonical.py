@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import rfc8785
@@ -86,7 +87,8 @@ def data_digest(value: Any) -> str:
 
 def _whole(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        # By its text, which `jsonb` writes out, and not by its bits: 1e23 is 10^23 there.
+        return int(Decimal(repr(value)))
     if isinstance(value, dict):
         return {name: _whole(each) for name, each in value.items()}
     return [_whole(each) for each in value] if isinstance(value, list) else value

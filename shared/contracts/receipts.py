@@ -18,6 +18,7 @@ import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -460,7 +461,7 @@ def _whole(value: object) -> object:
         return {name: _whole(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_whole(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(Decimal(repr(value))) if isinstance(value, float) and value.is_integer() else value
 
 
 def _root(line: str, place: int, path: Iterable[str], rows: int) -> str:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from structlog.testing import capture_logs
 
+from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
 from placet.runtime.driver import DatabaseError
@@ -63,3 +64,15 @@ async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databa
         after = await database.ready()
         await database.close()
     assert (False, "it has no tables of this service: run `placet migrate`", True) == (before, logs[0]["reason"], after)
+
+
+async def test_a_result_s_digest_is_that_of_what_the_database_gives_back(databases: Databases) -> None:
+    """`jsonb` writes exponents out by their digits, where Python makes an integer of their bits: 1e23 told two tales."""
+    given = [1e23, 6.022e23, -1.5e300, 1.7976931348623157e308, 1e16, 2.0**70, -0.0, 5e-324, 1e-7, 0.1, 10**40, "1e23"]
+    with databases.fresh(lambda _: None) as url:
+        database = Database(url, service="dead_letters", pool_size=1)
+        asked = sa.select(sa.cast(sa.literal({"all": given}, pg.JSONB), pg.JSONB))
+        async with database.transaction() as connection:
+            found = (await connection.execute(asked)).scalar_one()
+        await database.close()
+    assert [data_digest(each) for each in given] == [data_digest(each) for each in found["all"]]
