@@ -14,8 +14,9 @@ from placet.contracts.messages import ResolveCall, RetryDelivery
 from placet.gateway.admin import store
 from placet.gateway.store.paging import Cursor, encode_cursor
 from placet.gateway.web.sheets import SHEETS
+from tests.builders import a_call
 from tests.integration.gateway.test_inbox_page import Form, signed_in
-from tests.support.gateway import House, a_delivery_row, insert, open_house
+from tests.support.gateway import House, a_delivery_row, an_approval_row, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish
 
 OF_HOUSE = {"people", "groups"}
@@ -116,6 +117,15 @@ async def test_calls_of_unknown_outcome_stand_first_and_are_resolved_there(
     assert (51, 303) == (first.count('">Show</a>'), answer.status_code)
     assert isinstance(word, ResolveCall)
     assert (lost, "ran", "the ledger has it") == (word.call_id, word.outcome, word.note)
+
+
+async def test_a_held_call_is_headed_by_what_people_were_asked(house: House, ada: httpx.AsyncClient) -> None:
+    """Its sentence says more than the tool, which stands among the facts."""
+    call = a_call_row(house, 0)
+    insert(house.url, "approvals", **an_approval_row(a_call(call_id=call, tool="refund")))
+    page = (await ada.get(f"/admin/calls/{call}")).text
+    assert "<h1>Create a payment link over 299 TRY? <span" in page
+    assert page.index("<dt>Tool</dt><dd>refund</dd>") < page.index("<summary>More<")
 
 
 async def test_pages_of_calls_follow_each_other(house: House, ada: httpx.AsyncClient) -> None:
