@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from placet.contracts.errors import PlacetError
 from placet.contracts.signing import SIGNERS, create_keys, create_next, key_id, public_keys, publish_keys
 
 PUBLIC = "public"
+_GONE = "taken-back.txt"
 _ANNOUNCED = (
     "{kid} is announced and signs nothing yet: restart every service, so that each knows it, then run this again"
 )
@@ -67,8 +69,34 @@ def forget(root: Path, kid: str) -> int:
         raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
     held = [folder for folder in _folders(root) if any(key["kid"] == kid for key in public_keys(folder))]
     for folder in held:
+        _remember(folder, {kid})
         publish_keys(folder, [key for key in public_keys(folder) if key["kid"] != kid])
     return len(held)
+
+
+def bring(backup: Path, folder: Path) -> list[str]:
+    """Bring the keys of a backup into the folder of one machine; return the ids of those that stay taken back.
+
+    Where private keys are, these stay and sign on: only public ones are brought, for what they have signed. A key that
+    was taken back here verifies nothing again. Raises KeysUnusable before anything is written.
+    """
+    theirs, ours = ({key["kid"]: key for key in public_keys(each)} for each in (backup, folder))
+    gone = _taken_back(folder)
+    if not _lie_together(folder):
+        shutil.copytree(backup, folder, dirs_exist_ok=True)
+    _remember(folder, gone | _taken_back(backup))
+    publish_keys(folder, [key for kid, key in {**theirs, **ours}.items() if kid not in gone])
+    return sorted(gone & theirs.keys())
+
+
+def _taken_back(folder: Path) -> set[str]:
+    """Return the ids of the keys that were taken back; they are kept, so that no backup brings one again."""
+    path = folder / _GONE
+    return set(path.read_text().split()) if path.exists() else set()
+
+
+def _remember(folder: Path, gone: set[str]) -> None:
+    (folder / _GONE).write_text("".join(f"{kid}\n" for kid in sorted(_taken_back(folder) | gone)))
 
 
 def listed(root: Path) -> list[tuple[str, str, str]]:

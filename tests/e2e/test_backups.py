@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from placet.contracts.receipts import load_keys, verify
+from placet.deploy import keys
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import agents, rulebook
@@ -242,7 +243,7 @@ def test_what_a_restore_left_in_the_middle_becomes_no_new_house(databases: Datab
 
 
 async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_path: Path) -> None:
-    """The call that waited waits again with its keys' signatures; what was approved since is not run again."""
+    """The call that waited waits again, what was approved since is not run again, and a stolen key stays taken back."""
     embedded = Embedded(tmp_path / "data", free_port(), {})
     embedded.data.mkdir()
     embedded.start()
@@ -256,8 +257,12 @@ async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_pa
         await visitor.see(is_result("create_pay_link"))
         assert "another process runs" in placet("", "restore", str(folder), "--data", str(embedded.data)).stderr
         embedded.stop()
+        stolen = keys.key_id(embedded.data / "keys" / "policy.private.json")
+        for _ in range(2):
+            keys.rotate(embedded.data / "keys", "policy")
+        keys.forget(embedded.data / "keys", stolen)
         told = restored("", str(folder), "--data", str(embedded.data), "--replace")
-        assert {} == told["calls"]
+        assert ({}, [stolen]) == (told["calls"], told["keys_taken_back"])
         embedded.start()
         again = await embedded.caller().get("/v1/approvals?state=pending")
         assert [card["approval_id"]] == [each["id"] for each in again["items"]]

@@ -83,7 +83,7 @@ def restore(
             fail(f"{folder} has no signing keys, so it is of a database alone: PLACET_DATABASE_URL says where it goes")
         if about["schema"] != newest():
             fail(f"the backup is of another release, at {about['schema']}: restore it with that one, then migrate")
-        with progress("restoring", quiet=json), _target(folder, data, replace=replace) as url:
+        with progress("restoring", quiet=json), _target(folder, data, replace=replace) as (url, gone):
             programs.check(folder / _DUMP, own=data is not None)
             _empty(url, replace=replace)
             programs.load(url, folder / _DUMP, own=data is not None)
@@ -93,12 +93,15 @@ def restore(
     except (PlacetError, psycopg.Error, OSError, ValueError, LookupError) as error:
         fail((str(error) or type(error).__name__).splitlines()[0])
     told = {"restored_at": settled.restored_at, "backup_at": settled.backup_at, "calls": settled.calls}
+    told["keys_taken_back"] = gone
     if json:
         show_json(told)
         return
     out.print(f"restored as of {settled.backup_at:%Y-%m-%d %H:%M:%S %Z}")
     for what, count in settled.calls.items():
         out.print(f"  {count} calls {_WORDS[what]}")
+    for kid in gone:
+        out.print(f"  the signing key {kid} was taken back since, and stays so")
     out.print("  whoever was erased since is there again: erase them anew (placet person erase ID)")
 
 
@@ -142,12 +145,17 @@ def _source(data: Path | None) -> Iterator[str]:
 
 
 @contextmanager
-def _target(folder: Path, data: Path | None, *, replace: bool) -> Iterator[str]:
-    """Lend the URL of the database to restore into; of the embedded one with the keys of the backup beside it."""
+def _target(folder: Path, data: Path | None, *, replace: bool) -> Iterator[tuple[str, list[str]]]:
+    """Lend the URL of the database to restore into; with what is restored into the embedded one come its keys.
+
+    Beside it a list, which has the ids of the keys that stay taken back, once all is over.
+    """
+    gone: list[str] = []
     if data is None:
-        yield _url()
+        yield _url(), gone
         return
     from placet.contracts.errors import PlacetError
+    from placet.deploy.keys import bring
     from placet.embedded.local_postgres import LocalPostgres, refuse_unfit
     from placet.embedded.system import locked
 
@@ -157,8 +165,8 @@ def _target(folder: Path, data: Path | None, *, replace: bool) -> Iterator[str]:
             raise PlacetError(f"{data} has a database: --replace throws it away")
         server = LocalPostgres(data.resolve() / "postgres")
         try:
-            yield server.start()
-            shutil.copytree(folder / _KEYS, data / _KEYS, dirs_exist_ok=True)
+            yield server.start(), gone
+            gone += bring(folder / _KEYS, data / _KEYS)
         finally:
             server.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -98,6 +99,33 @@ def test_a_stolen_key_is_taken_back(tmp_path: Path, layout: Layout) -> None:
     layout(tmp_path)
     assert (False, True) == (good(others, before), good(others, signed(own)))
     assert set(SIGNERS) == {signer for _, signer, _ in keys.listed(tmp_path)}
+
+
+def test_a_backup_brings_no_stolen_key_again(tmp_path: Path) -> None:
+    """Keys that are there sign on, and what they signed stays good; a key that was taken back since stays so."""
+    here, backup = tmp_path / "keys", tmp_path / "backup"
+    create_keys(here)
+    stolen, before, voted = load_signer(here, "policy").key.kid or "", signed(here), load_signer(here, "gateway")
+    shutil.copytree(here, backup)
+    for signer in ("policy", "policy", "gateway", "gateway"):
+        keys.rotate(here, signer)
+    keys.forget(here, stolen)
+    since = signed(here)
+    assert [stolen] == keys.bring(backup, here) == keys.bring(backup, here)
+    assert (False, True, True) == (good(here, before), good(here, since), good(here, signed(here)))
+    assert voted.key.kid in {kid for kid, _, _ in keys.listed(here)}
+
+
+def test_a_backup_brings_its_keys_where_there_are_none_or_others(tmp_path: Path) -> None:
+    """On a new machine the backup's keys sign; where a start has made some, those do, and the old ones verify."""
+    backup, empty, begun = (tmp_path / name for name in ("backup", "empty", "begun"))
+    create_keys(backup)
+    before = signed(backup)
+    create_keys(begun)
+    since = signed(begun)
+    assert [[], []] == [keys.bring(backup, each) for each in (empty, begun)]
+    assert (True, before) == (good(empty, before), signed(empty))
+    assert (True, True, since) == (good(begun, before), good(begun, since), signed(begun))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databa
 
 
 async def test_a_result_s_digest_is_that_of_what_the_database_gives_back(databases: Databases) -> None:
-    """`jsonb` writes exponents out by their digits, where Python makes an integer of their bits: 1e23 told two tales."""
+    """`jsonb` writes exponents out by their digits, where Python makes an integer of their bits: 1e23 was two."""
     given = [1e23, 6.022e23, -1.5e300, 1.7976931348623157e308, 1e16, 2.0**70, -0.0, 5e-324, 1e-7, 0.1, 10**40, "1e23"]
     with databases.fresh(lambda _: None) as url:
         database = Database(url, service="dead_letters", pool_size=1)
