@@ -47,6 +47,9 @@ async def move_letter(work: Work, letter: DeadLetterRow, to: State, *, reason: s
     values: dict[str, object] = {"state": to, "resolved_by": by, "resolved_at": None if to is State.OPEN else work.now}
     if to is State.OPEN:
         values |= {"received_at": work.now, "reason": reason}
+    elif to is State.DISCARDED:
+        # It goes nowhere any more; what was signed in it names people.
+        values["body"] = ""
     same = (LETTERS.c.dead_letter_id == letter.dead_letter_id) & (LETTERS.c.state == letter.state)
     result = await work.connection.execute(sa.update(LETTERS).where(same).values(**values))
     if result.rowcount != 1:

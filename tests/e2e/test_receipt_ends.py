@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import aio_pika
+import psycopg
 import pytest
 
 from tests.e2e.scenes import SECRET
 from tests.e2e.test_receipts import PARTS, ended, receipt_of, verified
 from tests.support.people import Caller, a_visitor, is_result
-from tests.support.system import System
+from tests.support.system import System, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -80,3 +83,45 @@ async def test_ends_without_a_run_and_edited_calls_have_receipts(
     refusals = [("approve", "stale"), ("approve", "stale"), ("release", "invalid")]
     late = [("approve", "already_decided"), ("deny", "already_decided"), ("cancel", "already_decided")]
     assert [*refusals, *late] == [each for each in votes if each[1] != "accepted"]
+
+
+async def test_a_call_whose_permit_was_discarded_can_be_read_and_has_a_receipt(
+    frontend: Caller, operator: Caller, system: System, tmp_path: Path
+) -> None:
+    """Nobody took it: every page of the call was an error for good, and what was signed stayed in the dead letter."""
+    admin, visitor = Caller(system.url, system.key("admin", "decide", person="grace")), await a_visitor(frontend)
+    executors = [system.processes[name] for name in system.processes if name.startswith("executor")]
+    for each in executors:
+        each.stop()
+    await visitor.say("deploy the shop")
+    card = await visitor.see_card()
+    await operator.decide(card, "approve")
+    await until(lambda: rejected(system.rabbitmq_url, "executor.default"), "its permit is refused")
+    letters: list[dict[str, Any]] = []
+
+    async def is_dead() -> bool:
+        letters[:] = (await admin.get("/v1/dead-letters?state=open"))["items"]
+        return bool(letters)
+
+    await until(is_dead, "it is a dead letter")
+    await admin.post(f"/v1/dead-letters/{letters[0]['id']}/discard", {})
+    for each in executors:
+        each.start()
+    call = (await visitor.see(is_result("deploy")))["data"]
+    receipt = await receipt_of(operator, call["call_id"])
+    paths = (f"/v1/tool-calls/{call['call_id']}", f"/admin/calls/{call['call_id']}", f"/inbox/{card['approval_id']}")
+    assert {200} == {(await admin.request("GET", path)).status_code for path in paths}
+    assert ("failed", (0, PARTS)) == (call["kind"], verified(receipt, system.folder / "keys", tmp_path))
+    with psycopg.connect(system.database_url) as connection:
+        body = "SELECT body FROM dead_letters.dead_letters WHERE dead_letter_id = %s"
+        assert [("",)] == connection.execute(body, [letters[0]["id"]]).fetchall()
+
+
+async def rejected(url: str, queue: str) -> bool:
+    """Refuse a message of a queue, as a consumer does that cannot handle it; tell whether one was there."""
+    async with await aio_pika.connect(url) as connection:
+        channel = await connection.channel()
+        message = await (await channel.declare_queue(queue, passive=True)).get(fail=False)
+        if message is not None:
+            await message.reject(requeue=False)
+        return message is not None

@@ -185,7 +185,7 @@ async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) ->
             state,
             actor=message.by,
             call_id=message.call_id,
-            detail={"pool": pool, "reason": error},
+            detail={"pool": pool, "permit_id": permit_id(message.call_id), "reason": error},
             about={"conversation_id": message.conversation_id, "tool": message.tool},
         )
     )

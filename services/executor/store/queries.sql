@@ -84,7 +84,7 @@ INSERT INTO executor.executions (
 )
 VALUES (
     :call_id, :tenant, :conversation_id, :tool, :schema_digest, :pool, false, :state, 0, :worker, :permit_id,
-    '', clock_timestamp(), '', '', :cause, clock_timestamp(), :error
+    '', clock_timestamp(), '', '{}', :cause, clock_timestamp(), :error
 )
 ON CONFLICT DO NOTHING RETURNING call_id
 

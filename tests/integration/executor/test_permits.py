@@ -224,6 +224,8 @@ async def test_a_call_whose_permit_was_given_up_fails_and_never_runs(house: Hous
     row = house.premises.execution(call)
     assert (State.REFUSED, 0, None, "person:grace") == (row.state, row.fence, row.begun_at, row.worker)
     assert (["abandoned"], 0) == (house.premises.history(call), house.answers.qsize())
+    (shown,) = house.premises.sql(VIEWS["executions"])
+    assert (call.call_id, None, row.permit_id) == (shown.call_id, shown.digest, shown.permit_id)
     assert (await house.dead.get()).startswith("security: replayed permit")
 
 
