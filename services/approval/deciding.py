@@ -214,7 +214,8 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
         signed=made.sent.message.decision,
         answer_to=made.sent.message.answer_to,
     )
-    closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=edit.state)
+    outcome, own = edit.state, {"decision_id": edit.edit_id}
+    closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=outcome, **own)
     closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer))
     await store.add_edit(work, edit, approval, claims, made.at)
 
@@ -231,8 +232,8 @@ def asked_by(edit: Edit, tenant: str) -> DecideApproval:
 
 
 def _named(claims: DecisionClaims) -> dict[str, Any]:
-    """Return whom a signed decision names: an erasure that takes its signature takes the words of this row too."""
-    return {name: getattr(claims, name) for name in ("to", "key_made_by", "opened_by")}
+    """Return which decision this is and whom it names: an erasure that takes its signature takes these words too."""
+    return {name: getattr(claims, name) for name in ("decision_id", "to", "key_made_by", "opened_by")}
 
 
 def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str, Any]:

@@ -258,16 +258,17 @@ class _Check:
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
         edits = any(each["verb"] == "edit" for each in accepted)
         self.expect("votes", "whether it was edited", edits, approval["edited"])
-        self.numbered(rows, edited=edits)
+        self.numbered(rows, approval["revision"], edited=edits)
         return f"ended {approval['state']}{by}; {self.sealed_votes(votes, rows)}"
 
-    def numbered(self, rows: Collection[_Row], *, edited: bool) -> None:
+    def numbered(self, rows: Collection[_Row], last: int, *, edited: bool) -> None:
         """Miss a change of what waits: each has the next number, an end the last one; erased rows do not say which."""
         told = [(row.details["revision"], row.sealed["to_state"]) for row in rows if "revision" in row.details]
-        gone = {*range(1, max(told, default=(0, ""))[0] + 1)} - {number for number, state in told if state == "pending"}
+        gone = {*range(1, last + 1)} - {number for number, state in told if state == "pending"}
         # An edit that ends it changes it too.
         gone -= {number for number, state in told if state == "approved" and edited}
-        if len(gone) > sum(not row.said for row in rows):
+        erased = [row.sealed["to_state"] for row in rows if not row.said]
+        if len(gone) > sum(state == "pending" or (state == "approved" and edited) for state in erased):
             self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
 
     def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> str:
@@ -310,6 +311,7 @@ class _Check:
         by = [row for row in left if row.sealed["event"] in events]
         by = [row for row in by if not row.said or row.said["actor"] == vote["person"]]
         by = [row for row in by if not row.said or row.details.get("outcome") in outcomes]
+        by = [row for row in by if row.details.get("decision_id") in {None, vote["decision_id"]}]
         # Only an edit may have no signature although its row was not erased.
         has_row = vote["signed"] is not None or vote["verb"] == "edit"
         found = min(by, key=lambda each: bool(each.said) != has_row, default=None)

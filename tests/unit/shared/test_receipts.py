@@ -383,6 +383,27 @@ def test_who_was_refused_first_and_counted_then_has_a_row_for_each(house: House)
     assert [set(), set()] == [house.wrong(told, [*rows[:-2], *order, rows[-1]]) for order in orders(stale, rows[-2])]
 
 
+def test_which_of_somebody_s_decisions_counted_is_sealed(house: House) -> None:
+    """Ada's stale yes and her real one, swapped with what became of them, were told as if she had approved unseen."""
+    told, rows = held(house)
+    early = told["votes"][0] | {"outcome": "stale", "counted": False, "decision_id": "d-0", "signed": None}
+    claims: Receipt = {"tenant": "acme", "approval_id": "a", "decision_id": "d-0", "person": "person:ada"}
+    claims |= {"verb": "approve", "reason": "", "digest": "old", "revision": 1, "proof": "api_key", "key_id": "k"}
+    early |= {"seen": {"digest": "old", "revision": 1}}
+    early["signed"] = house.signers["gateway"].sign(Purpose.DECISION, claims)
+    known = rows[-2]["detail"]
+    told["votes"] = [early, *told["votes"], house.vote("person:cem", "edit", known["digest"])]
+    told["approval"]["edited"], edited = True, edit_of("person:cem", known)
+    stale = {**rows[-2], "detail": {**known, "outcome": "stale", "revision": 1, "decision_id": "d-0"}}
+    counted = {**rows[-2], "detail": {**known, "decision_id": "d-person:ada"}}
+    ends = ("outcome", "counted")
+    swapped = deepcopy(told)
+    for at, other in ((0, 1), (1, 0)):
+        swapped["votes"][at] |= {name: told["votes"][other][name] for name in ends}
+    found = [house.wrong(each, [*rows[:-2], *edited, stale, counted, rows[-1]]) for each in (told, swapped)]
+    assert [set(), {"votes"}] == found
+
+
 def orders(one: Receipt, other: Receipt) -> list[list[Receipt]]:
     """Return both orders of two rows."""
     return [[one, other], [other, one]]
@@ -409,6 +430,17 @@ def test_a_row_that_was_deleted_with_its_decision_is_missed(house: House) -> Non
     told, rows = held(house)
     told |= {"votes": told["votes"][1:], "permit": house.permit("approval", told["proposal"]["digest"], **BY_BOB)}
     assert {"votes"} == house.wrong(told, [*rows[:-2], rows[-1]])
+
+
+def test_who_ended_it_and_was_erased_pardons_no_row_of_another(house: House) -> None:
+    """An end has no number of its own: with Bob erased, Ada's yes was deleted with its row, unseen."""
+    told, rows = held(house)
+    gone = told["votes"][1] | {"signed": None, "person": "person:erased-1"}
+    ended = {**rows[-1], "erased": True}
+    told |= {"votes": [told["votes"][0], gone], "permit": None}
+    told["approval"] |= {"decided_by": "person:erased-1"}
+    found = [house.wrong(told, [*rows[:-1], ended]), house.wrong(told | {"votes": [gone]}, [*rows[:-2], ended])]
+    assert [set(), {"votes"}] == found
 
 
 def test_who_edited_keeps_their_row_where_another_was_erased(house: House) -> None:
