@@ -78,15 +78,16 @@ VALUES
     (%(tenant)s, 'execution', %(call_id)s, 'probed', 'running', 'verifying', 'restore', %(call_id)s, '{"fence": 2}')
 
 -- name: doubt_staged
--- Calls of a commit that people let through and that had not begun, one behind the other: any may have run since.
+-- Calls of a commit that people let through and that had not begun, one behind the other: any may have run since, and
+-- under which permit is not known.
 WITH behind AS (
-    SELECT e.call_id, coalesce(e.permit, '') AS permit
+    SELECT e.call_id
     FROM executor.workspaces AS w JOIN executor.workspace_entries AS e USING (workspace_id, commit_call_id)
     WHERE w.state = 'committing' AND e.kind = 'call' AND e.state = 'kept'
 ), doubted AS (
     UPDATE executor.executions AS x
     SET state = 'running', mode = 'staged_call', fence = fence + 1, worker = 'restore', lease_until = %(restored_at)s,
-        permit = behind.permit, finished_at = NULL, idempotent = false
+        permit = '', finished_at = NULL, idempotent = false
     FROM behind WHERE x.call_id = behind.call_id AND x.state = 'staged' RETURNING x.*
 )
 INSERT INTO executor.history (tenant, machine, subject_id, event, from_state, to_state, actor, call_id, detail)

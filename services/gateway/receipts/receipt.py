@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,11 +38,12 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
         if call["result_kind"] is None:
             raise Refused("This call is not over yet.", status=409, kind="not-over")
         parts = await load_parts(connection, call)
-        if not parts.history:
+        chain = Chain(connection, caller.tenant)
+        if not parts.history or (not _begins(parts.history) and await chain.is_cut()):
             raise Refused("The history of this call is not kept any more.", status=410, kind="gone")
         if parts.too_many:
             raise Refused(f"More than {ROWS_MAX:,} changes of this call are kept.", status=409, kind="too-long")
-        history, checkpoints = await _proved(Chain(connection, caller.tenant), parts)
+        history, checkpoints = await _proved(chain, parts)
     receipt = {
         "format": FORMAT,
         "made_at": _moment(datetime.now(UTC)),
@@ -51,6 +52,12 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
         "checkpoints": checkpoints,
     }
     return {**receipt, "signature": signer.sign(Purpose.RECEIPT, {"digest": digest_of(receipt)})}
+
+
+def _begins(history: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether the call's first row is there: old rows are purged from the front, also of calls that go on."""
+    lines = [json.loads(row["line"]) for row in history]
+    return any((each["service"], each["event"]) == ("agent", "proposed") for each in lines)
 
 
 async def _proved(chain: Chain, parts: Parts) -> tuple[list[Json], dict[str, str]]:

@@ -105,12 +105,19 @@ class Chain:
         proved = {row["id"]: bool(await self.prove("gateway", row["id"])) for row in found}
         return {row["said"] for row in found if proved[row["id"]]} == set(said)
 
-    async def _block_of(self, service: str, row_id: int) -> Checkpoint | None:
-        """Return the first block that goes up to a row: each goes as far as the one before it, or further."""
+    async def is_cut(self) -> bool:
+        """Tell whether the chain's first blocks were purged."""
+        return (await self._found_ends())[0] > 1
+
+    async def _found_ends(self) -> tuple[int, int]:
         if self._ends is None:
             found = (await self.connection.run(QUERIES.ends, tenant=self.tenant))[0]
             self._ends = found["oldest"], found["newest"]
-        oldest, newest = self._ends
+        return self._ends
+
+    async def _block_of(self, service: str, row_id: int) -> Checkpoint | None:
+        """Return the first block that goes up to a row: each goes as far as the one before it, or further."""
+        oldest, newest = await self._found_ends()
         low, high = oldest, newest + 1
         while low < high:
             middle = (low + high) // 2

@@ -257,6 +257,9 @@ async def test_what_was_to_run_with_a_commit_is_unknown_after_a_restore(
         assert (1, 3) == (len(backup), await house.sweep("give-up-lost"))
         kind, result, _ = told(await scene.finished())
     assert ("unknown", ["unknown"] * 3) == (kind, outcomes(result))
+    # Of those that had not begun, no permit stands beside the id of another: a receipt would not hold.
+    kept = [place.execution(scene.entries[number][0]).permit for number in range(3)]
+    assert [*kept[:begun], *[""] * (3 - begun)] == kept
 
 
 async def test_a_plan_whose_next_permit_never_comes_ends_after_a_day(scene: Scene) -> None:
