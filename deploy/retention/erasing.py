@@ -79,7 +79,7 @@ async def erase(database: Database, name: str) -> Erased:
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
         await _blank(connection, identity, name, pseudonym, [*own, *decided])
-        await connection.run(QUERIES.forget_unwritten, identity=identity, visitor=visitor)
+        await connection.run(QUERIES.forget_unwritten, visitor=visitor)
         # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
         await forgetting.forget(connection, but="gateway.conversations")
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0

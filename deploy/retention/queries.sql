@@ -77,9 +77,13 @@ SELECT min(number) AS oldest, coalesce(max(number) FILTER (
 DELETE FROM gateway.checkpoints WHERE tenant = :tenant AND number < :number
 
 -- name: opened_by
--- What somebody opened for themselves: who opens for visitors of theirs is not their end user.
-SELECT tenant, conversation_id FROM gateway.conversations
-WHERE created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor = :visitor
+-- What somebody opened for themselves: who opens for visitors of theirs, named or not, is not their end user.
+SELECT tenant, conversation_id FROM gateway.conversations AS c
+WHERE created_by = :identity AND visitor IS NULL AND NOT EXISTS (
+        SELECT FROM agent.messages AS m
+        WHERE m.conversation_id = c.conversation_id AND m.author ->> 'kind' = 'visitor'
+    )
+    OR :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
 
 -- name: written
 -- Those of these conversations that any service but the gateway knows.
@@ -87,7 +91,7 @@ SELECT conversation_id FROM agent.conversations WHERE conversation_id = ANY (:id
 
 -- name: forget_unwritten
 DELETE FROM gateway.conversations AS c
-WHERE (created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor = :visitor)
+WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
     AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls

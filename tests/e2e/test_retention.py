@@ -203,6 +203,20 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
     assert (("given_up",), "active", None) == (waits, stop["state"], stop["genuine"])
 
 
+async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(house: Embedded) -> None:
+    """Whose key opened it wrote nothing: their erasure takes none of its words, and the visitor's own takes all."""
+    visitor = await a_visitor(key_of(house, "keeper"))
+    await visitor.say("find red shoes under 500")
+    call_id = (await visitor.see(is_result("search_products")))["data"]["call_id"]
+    await visitor.see_answer()
+    gone = run(house, "person", "erase", "keeper", "--yes")
+    answer = await house.caller().request("GET", f"/v1/tool-calls/{call_id}")
+    opened = "SELECT created_by FROM gateway.conversations WHERE conversation_id = %s"
+    assert (0, 200) == (gone["conversations"], answer.status_code)
+    assert [f"person:{gone['pseudonym']}"] == told(house, opened, visitor.conversation)
+    assert 1 == run(house, "person", "erase", f"visitor:{visitor.conversation}", "--yes")["conversations"]
+
+
 async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: Embedded) -> None:
     """Until then the request stays as it was asked, and is not said to be done."""
     admin = house.caller()
