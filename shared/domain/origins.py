@@ -16,17 +16,19 @@ from placet.contracts.canonical import NotStrictJson, parse_arguments
 #: The places where each text stood, the one that says most first, by JSON pointer into the arguments.
 Origins: TypeAlias = Mapping[str, Sequence[str]]
 
-#: In the requester's own words, in the agent's instructions, in a mail that the requester quoted, or nowhere.
+#: In the requester's own words, in the agent's instructions, in what the requester quoted or pasted, or nowhere.
 USER, AGENT, QUOTED, NONE = "user", "agent", "quoted", "none"
 #: Before the name of the tool in whose output it stood.
 TOOL = "tool:"
 
 #: Longest text that may be an address, in characters.
 TARGET_MAX = 512
+#: The number of an account (IBAN), also in groups of four as invoices print it.
+_ACCOUNT = re.compile(r"[a-z]{2}\d\d ?(?:[a-z0-9]{4} ?){2,7}[a-z0-9]{1,4}", re.IGNORECASE)
 #: What money, data or a message can be sent to: an address, a place on the net, an account.
 _TARGET = re.compile(
     r"\S*(?:\w@\w|://)\S*|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?:[/:?#]\S*)?"
-    r"|[a-z]{2}\d\d ?(?:[a-z0-9]{4} ?){2,7}[a-z0-9]{1,4}",
+    rf"|{_ACCOUNT.pattern}",
     re.IGNORECASE,
 )
 
@@ -84,3 +86,8 @@ def from_tools_alone(places: Sequence[str]) -> list[str]:
 def is_target(text: str) -> bool:
     """Tell whether a text looks like an address: what a message, data or money can be sent to."""
     return len(text) <= TARGET_MAX and _TARGET.fullmatch(text.strip()) is not None
+
+
+def is_account(text: str) -> bool:
+    """Tell whether a text looks like the number of an account, with spaces or without."""
+    return _ACCOUNT.fullmatch(text) is not None

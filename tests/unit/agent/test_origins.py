@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agent.origins import LOOKED_MAX, TEXTS_MAX, Before, may_name_secrets, split_quotes
+from placet.agent.origins import LOOKED_MAX, TEXTS_MAX, Before, may_name_secrets
+from placet.agent.quotes import split_quotes
 from placet.agent.transcript import Call, History, Spoken, UserMessage
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import Catalog, ToolSpec
