@@ -67,7 +67,7 @@ class Argument:
 _STOOD = {
     USER: "in the requester's own words",
     AGENT: "in the agent's instructions",
-    QUOTED: "only in a mail that the requester quoted",
+    QUOTED: "only in what the requester quoted or pasted",
 }
 
 

@@ -89,8 +89,8 @@ class ShownCall(Value):
         default=None,
         exclude_if=_nothing,
         description="Where texts among the arguments stood before the call, by JSON pointer: `user` (the requester's "
-        "own words), `agent` (the agent's instructions), `quoted` (a mail that the requester quoted), `tool:NAME` (an "
-        "output); an empty list: nowhere. What is not named was not looked for. Null: nobody looked. Evidence, no "
+        "own words), `agent` (the agent's instructions), `quoted` (what the requester quoted or pasted), `tool:NAME` "
+        "(an output); an empty list: nowhere. What is not named was not looked for. Null: nobody looked. Evidence, no "
         "proof.",
     )
 

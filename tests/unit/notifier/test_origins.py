@@ -37,7 +37,7 @@ def stood(card: Card) -> dict[str, str]:
     [
         (["user", "tool:read_inbox"], "in the requester's own words"),
         (["agent"], "in the agent's instructions"),
-        (["quoted", "tool:read_inbox"], "only in a mail that the requester quoted"),
+        (["quoted", "tool:read_inbox"], "only in what the requester quoted or pasted"),
         (["tool:read_inbox", "tool:fetch"], "only seen in the output of read_inbox, fetch"),
         ([], "seen nowhere before"),
     ],
