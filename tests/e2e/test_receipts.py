@@ -172,6 +172,7 @@ async def test_a_receipt_of_changed_rows_does_not_hold(house: Embedded) -> None:
         ("approval.decisions", "person", "person:eve", of_approval, "votes"),
         ("approval.decisions", "proof", "slack", of_approval, "votes"),
         ("approval.decisions", "signed", "", of_approval, "votes"),
+        ("approval.decisions", "signed", "no signature", of_approval, "votes"),
         ("approval.approvals", "requester", "person:eve", of_approval, "permit"),
         ("approval.approvals", "call_id", "another", of_approval, "votes"),
         ("policy.verdicts", "effect", "allow", of_call, "verdict"),

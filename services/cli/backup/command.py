@@ -97,7 +97,9 @@ def restore(
     if json:
         show_json(told)
         return
-    out.print(f"restored as of {settled.backup_at:%Y-%m-%d %H:%M:%S %Z}")
+    # Of a house in which nothing has happened yet there is no moment.
+    as_of = f" as of {settled.backup_at:%Y-%m-%d %H:%M:%S %Z}" if settled.backup_at.timestamp() else ""
+    out.print(f"restored{as_of}")
     for what, count in settled.calls.items():
         out.print(f"  {count} calls {_WORDS[what]}")
     for kid in gone:

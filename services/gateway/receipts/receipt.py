@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,7 +106,10 @@ def _approval(row: Mapping[str, Any]) -> Json:
 
 def _vote(row: Mapping[str, Any]) -> Json:
     signed = row["signed"] or None
-    claims = json.loads(payload_of(signed)) if signed else {}
+    claims: Json = {}
+    # What is no signature the verifier says.
+    with suppress(ValueError, IndexError):
+        claims = json.loads(payload_of(signed)) if signed else {}
     return {
         **_of(row, "decision_id", "person", "verb", "reason", "outcome", "counted"),
         "seen": {"digest": row["digest"], "revision": row["revision"]},
