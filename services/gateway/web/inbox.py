@@ -204,7 +204,7 @@ def _sections(
     asked: Asked, survey: Survey, rows: Sequence[Row], cards: Sequence[Waiting], reader: Caller
 ) -> tuple[Section, ...]:
     if not asked.group:
-        return (Section("", "", grouped(cards)),) if cards else ()
+        return (Section("", "", grouped(cards, whole=asked.whole)),) if cards else ()
     by_id, column, more = (
         {card.approval.id: card for card in cards},
         GROUPS[asked.group],
@@ -215,7 +215,7 @@ def _sections(
         Section(
             said(asked.group, each[0][column], reader),
             f"{counts[each[0][column]] or len(each)}{more}",
-            grouped(by_id[row["approval_id"]] for row in each),
+            grouped((by_id[row["approval_id"]] for row in each), whole=asked.whole),
         )
         for each in in_groups(rows, asked.group)
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from placet.contracts.messages import ApprovalRule
 from placet.contracts.messages.approvals import GrantWish
@@ -31,6 +32,9 @@ from placet.surfaces.texts import text
 #: Arguments that a table of differences has at most, and characters of one value in it.
 DIFFERING_MAX = 6
 VALUE_MAX = 160
+
+#: What cards share that stand together.
+Key: TypeAlias = tuple[str | bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Approvals on one page that one tool's sentence describes with the same words, in the order of the page."""
+    """Approvals on one page that stand together, in its order: of one tool, as a rule with the same sentence."""
 
     cards: tuple[Waiting, ...]
     #: Arguments in which they differ; none where each would run the same.
@@ -131,6 +135,13 @@ class Group:
         if self.masked or len(self.differing) > DIFFERING_MAX:
             return ()
         return tuple(card for card in self.cards if card.open and card.mine and not card.alone)
+
+    @property
+    def in_one_table(self) -> bool:
+        """Whether several may be chosen at once, and every value in which they differ is shown uncut."""
+        names = set(self.differing)
+        shown = (each.text for card in self.cards for each in card.shown.arguments if each.name in names)
+        return len(self.together) > 1 and all(len(each) <= VALUE_MAX for each in shown)
 
     def values(self, card: Waiting) -> tuple[str, ...]:
         """Return a card's values of the arguments that differ; a long one is cut and names its digest."""
@@ -174,13 +185,31 @@ async def waiting_of(
     )
 
 
-def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
-    """Return cards, those of one tool with the same sentence brought together where the first of them stood."""
-    found: dict[tuple[str, ...], list[Waiting]] = {}
+def grouped(cards: Iterable[Waiting], *, whole: bool = False) -> tuple[Group, ...]:
+    """Return cards, those of one tool with the same sentence brought together where the first of them stood.
+
+    `whole`: whatever their sentences, those too whose differences all stand in one table.
+    """
+    cards = tuple(cards)
+    tables = {kind for kind, group in _groups(cards, _kind).items() if group.in_one_table} if whole else set()
+    return tuple(_groups(cards, lambda card: kind if (kind := _kind(card)) in tables else _sentence(card)).values())
+
+
+def _groups(cards: Iterable[Waiting], key: Callable[[Waiting], Key]) -> dict[Key, Group]:
+    found: dict[Key, list[Waiting]] = {}
     for card in cards:
-        alone = (card.approval.id,) if card.plan is not None else ()
-        found.setdefault((card.approval.tool, card.approval.summary, *alone), []).append(card)
-    return tuple(Group(tuple(each), _differing(each)) for each in found.values())
+        found.setdefault(key(card), []).append(card)
+    return {each: Group(tuple(those), _differing(those)) for each, those in found.items()}
+
+
+def _sentence(card: Waiting) -> Key:
+    return card.approval.tool, card.approval.summary, "" if card.plan is None else card.approval.id
+
+
+def _kind(card: Waiting) -> Key:
+    """Return what calls share that may differ in their arguments alone; what is never chosen stands apart."""
+    approval = card.approval
+    return approval.tool, approval.rule, approval.call.schema_digest, card.hidden, bool(card.alone)
 
 
 def _differing(cards: Sequence[Waiting]) -> tuple[str, ...]:

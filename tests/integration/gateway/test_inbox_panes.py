@@ -89,6 +89,17 @@ async def test_a_phone_shows_the_list_and_then_the_card(house: House, browser: B
     await expect(details).to_have_count(0)
 
 
+async def test_a_phone_gives_the_grant_s_button_a_line_of_its_own(house: House, browser: Browser) -> None:
+    """Its words are long: they squeeze neither themselves nor Approve and Deny beside them."""
+    hold(house, "ask", "Ask?", {}, approval_rule={"approvers": ["operators"], "grants": {"uses": 5}})
+    page = await signed_in(house, browser, viewport={"width": 390, "height": 844})
+    await visit(house, page, "/inbox")
+    await page.get_by_role("link", name="Ask?").click()
+    again, approve = page.locator("button.again"), page.get_by_role("button", name="Approve", exact=True)
+    boxes = [await each.bounding_box() for each in (again, approve)]
+    assert [True] * 2 == [box is not None and box["height"] < 60 for box in boxes]
+
+
 async def test_the_oldest_of_300_is_decided_with_two_actions(house: House, page: Page) -> None:
     """Another order, and its button: the card that the button stands on is the one that is approved."""
     rows = hold_many(house, 300)
@@ -208,6 +219,23 @@ async def test_all_of_a_filter_are_chosen_as_far_as_the_page_says_how_they_diffe
     await expect(page.locator(f"#item-{masked['approval_id']} input[form=batch]")).not_to_be_checked()
     await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("60 of 60 decided", timeout=60_000)
+
+
+async def test_all_of_a_filter_are_chosen_where_sentences_name_what_differs(house: House, page: Page) -> None:
+    """One table shows it, whatever the sentences; another rule, a long text and a trick stand apart, unselected."""
+    for number in range(40):
+        hold(house, "close", f"Close ticket {number}?", {"ticket": number, "why": "done"})
+    apart = [
+        hold(house, "close", "Close ticket 50?", {"ticket": 50, "why": "done"}, rule="another"),
+        hold(house, "close", "Close ticket 51?", {"ticket": 51, "why": "do\u202ene"}),
+        *(hold(house, "note", f"Write {letter}?", {"text": letter * 161}) for letter in "ab"),
+    ]
+    await visit(house, page, "/inbox?agent=default&whole=1")
+    await expect(page.locator("#chosen")).to_have_text("40 selected")
+    await expect(page.locator(".alike .label")).to_contain_text("40 calls of the same tool with different arguments")
+    await expect(page.locator(".differences thead th")).to_have_text(["Asked by", "ticket"])
+    for row in apart:
+        await expect(page.locator(f".list > #item-{row['approval_id']}")).to_have_count(1)
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is fetched by `make setup`")
