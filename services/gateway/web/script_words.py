@@ -65,6 +65,7 @@ SCRIPT_WORDS = (
     "superseded",
     "taken as: no to “{summary}”",
     "taken as: yes to “{summary}”",
+    "there is no connection",
     "thinking",
     "unchanged lines",
     "unknown",

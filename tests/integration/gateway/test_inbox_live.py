@@ -124,6 +124,18 @@ async def test_many_decided_together_are_asked_for_together(house: House, page: 
     assert 3 == len(gets), gets
 
 
+async def test_a_whole_selection_is_announced_until_it_is_sent(house: House, page: Page) -> None:
+    """What counts the selection goes with it."""
+    for number in range(3):
+        hold(house, "close", f"Close ticket {number}?", {"ticket": number})
+    await visit(house, page, "/inbox?tool=close&whole=1")
+    told = page.get_by_text("3 approvals are selected.")
+    await expect(told).to_be_visible()
+    await page.get_by_role("button", name="Approve selected").click()
+    await expect(page.locator(".batch-told")).to_contain_text("3 of 3 decided")
+    await expect(told).to_have_count(0)
+
+
 async def test_what_i_have_approved_waits_for_others(house: House, page: Page) -> None:
     """Where two must approve, my vote stands on the card's line, and the card is not counted as mine any more."""
     row = furnish(house)["refund"]
@@ -163,3 +175,59 @@ async def test_back_from_the_next_page_leads_to_the_card_that_was_left(house: Ho
     await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[1]['approval_id']}")
     await page.go_back()
     await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[2]['approval_id']}")
+
+
+async def test_what_moves_up_from_the_next_page_is_not_new(house: House, page: Page) -> None:
+    """Also where it was opened just before the list was drawn; what comes after that is."""
+    rows = [hold(house, "ping", f"Ping {number}?", {"host": number}) for number in range(53)]
+    await visit(house, page, "/inbox")
+    await expect(page.locator("#total")).to_have_text("50 of 53 approvals")
+    for row in rows[-2:]:
+        deny(house, row)
+    await tell(house, rows[-1])
+    await expect(page.locator("#total")).to_have_text("48 of 51 approvals")
+    await expect(page.locator("#fresh")).to_be_hidden()
+    await tell(house, hold(house, "ping", "Ping the next?", {"host": "n"}))
+    await expect(page.locator("#fresh")).to_have_text("Show 1 new approval")
+
+
+async def test_a_new_card_is_announced_although_its_words_are_known_late(house: House, page: Page) -> None:
+    """Of rules and words a new card is found some seconds after it is told of."""
+    await visit(house, page, "/inbox?rule=large")
+    await page.wait_for_load_state("networkidle")
+    async with page.expect_response("**/inbox?rule=large") as looked:
+        await tell(house, hold(house, "pay", "Pay 9,000 EUR?", {"amount": 9000}, rule="not yet"))
+    await (await looked.value).finished()
+    house.query("UPDATE read.approvals SET rule = 'large' WHERE tool = 'pay'")
+    await expect(page.locator("#list .nothing")).to_have_count(0, timeout=60_000)
+    await expect(page.locator(".item")).to_contain_text("Pay 9,000 EUR?")
+
+
+async def test_a_look_that_failed_is_tried_again(house: House, page: Page) -> None:
+    """A card that somebody else has decided does not stay locked, and says what it is."""
+    row = furnish(house)["mail"]
+    await visit(house, page, "/inbox")
+    await page.wait_for_load_state("networkidle")
+    answers = iter([502, 429])
+
+    async def answer(route: Route) -> None:
+        if (status := next(answers, None)) is not None:
+            await route.fulfill(status=status)
+            return
+        await route.continue_()
+
+    await page.route("**/inbox", answer)
+    deny(house, row)
+    await tell(house, row)
+    await expect(page.locator(f"#item-{row['approval_id']} .badge")).to_have_text("denied", timeout=60_000)
+
+
+async def test_a_decision_without_a_connection_says_so_in_words_of_ours(house: House, page: Page) -> None:
+    """What browsers say of it is in their own language; the card can be decided again."""
+    row = furnish(house)["mail"]
+    await page.route("**/card", lambda route: route.abort())
+    await visit(house, page, "/inbox?tool=send_mail")
+    card = page.locator(f"#item-{row['approval_id']}")
+    await card.get_by_role("button", name="Approve", exact=True).click()
+    await expect(card.locator(".notice")).to_have_text("Not sent: there is no connection")
+    await expect(card.get_by_role("button", name="Approve", exact=True)).to_be_enabled()

@@ -3,7 +3,7 @@ import { hearComments } from "./dom.js";
 import { COMMIT, Feed } from "./feed.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
-import { t } from "./words.js";
+import { t, why } from "./words.js";
 
 // Every type of `ItemType` in services/gateway/conversations/items.py, and texts as they are written.
 const TYPES = ["message", "tool_call", "progress", "approval", "decision", "holder", "turn", "resolution", "conversation", "delta"];
@@ -172,7 +172,7 @@ if (composer) {
       showFault("");
       atEnd = true;
     } catch (error) {
-      showFault(t("Not sent: {error}", { error: error.message }));
+      showFault(t("Not sent: {error}", { error: why(error) }));
     } finally {
       button.disabled = false;
       grow();
@@ -188,7 +188,7 @@ if (composer) {
       showFault("");
     } catch (error) {
       stop.disabled = false;
-      showFault(t("Not stopped: {error}", { error: error.message }));
+      showFault(t("Not stopped: {error}", { error: why(error) }));
     }
   });
   document.getElementById("agent")?.addEventListener("change", (event) => {

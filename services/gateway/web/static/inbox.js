@@ -10,8 +10,14 @@ import { t } from "./words.js";
 const GATHER_MS = 250;
 //: A card is seen a moment after the time that it was opened at.
 const LATE_SECONDS = 60;
+//: What a list is narrowed by among words, which a new card has some six seconds late.
+const WORDS = ["q", "rule", "requester"];
+const WORDS_MS = 8_000;
+//: When a look is tried again that failed.
+const AGAIN_MS = [2_000, 5_000, 15_000];
 //: As many as the server shows at once.
 const CARDS_MAX = 50;
+const asked = new URLSearchParams(location.search);
 const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
@@ -20,6 +26,8 @@ if (whole) decideOnPage(document);
 else decideInPlace(document);
 let changed = new Set();
 let waiting = null;
+let late = null;
+let failed = 0;
 // When the list was drawn, and when it was last looked at: by the server's clock, in seconds.
 let since = Number(document.getElementById("main")?.dataset.now ?? 0);
 let until = since;
@@ -39,10 +47,13 @@ function take(id) {
   if (!whole) lock(document.getElementById(`item-${id}`), true);
   changed.add(id);
   soon();
+  if (whole || !WORDS.some((each) => asked.get(each))) return;
+  clearTimeout(late);
+  late = setTimeout(soon, WORDS_MS);
 }
 
-// One look after another, however much happens meanwhile. What a look could not show waits for the next one: when
-// something else happens, or the stream begins again.
+// One look after another, however much happens meanwhile. What a look could not show waits for the next one: after a
+// while, when something else happens, or when the stream begins again.
 function soon() {
   waiting ??= setTimeout(async () => {
     const ids = changed;
@@ -50,7 +61,12 @@ function soon() {
     const seen = await (whole ? lookAtPage(ids) : look(ids)).catch(() => false);
     waiting = null;
     if (changed.size) soon();
-    if (!seen) for (const id of ids) changed.add(id);
+    if (seen) {
+      failed = 0;
+      return;
+    }
+    for (const id of ids) changed.add(id);
+    if (failed < AGAIN_MS.length) setTimeout(soon, AGAIN_MS[failed++]);
   }, GATHER_MS);
 }
 
@@ -94,9 +110,18 @@ function draw(item, now, ids) {
   if (newer > 0 || (newer === 0 && ids.has(item.dataset.approval))) drawItem(item, now);
 }
 
+// What moves up from the next page, because others have decided, is not new. Where the newest stand first, it is older
+// than all that stand here; elsewhere it may have come just before the list was drawn.
+function newFrom() {
+  const newestFirst = (asked.get("sort") ?? "newest") === "newest" && !asked.get("group");
+  const here = [...document.querySelectorAll(".item")].map((each) => Number(each.dataset.opened));
+  const more = document.querySelector("#list [rel=next]") !== null;
+  return Math.max(since - LATE_SECONDS, newestFirst && more ? Math.min(...here) : 0);
+}
+
 function announce(page) {
-  // What moves up from the next page, because others have decided, is not new.
-  const isNew = (each) => Number(each.dataset.opened) > since - LATE_SECONDS && !document.getElementById(each.id);
+  const oldest = newFrom();
+  const isNew = (each) => Number(each.dataset.opened) > oldest && !document.getElementById(each.id);
   const added = [...page.querySelectorAll(".item")].filter(isNew).length;
   until = Number(page.getElementById("main").dataset.now);
   if (!added) return;

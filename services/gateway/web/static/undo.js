@@ -1,7 +1,7 @@
 // Decisions on the list, in place: the list stays where it is, the next card gets the focus, and for a few seconds a
 // decision can be taken back, because it has not been sent yet. Whoever leaves the page means what they pressed.
 import { drawItem, make } from "./dom.js";
-import { t } from "./words.js";
+import { t, why } from "./words.js";
 
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
 const REST_MS = 700;
@@ -155,7 +155,7 @@ export function decideInPlace(root) {
       if (form) form.hidden = false;
       for (const button of form?.querySelectorAll("button") ?? []) button.disabled = false;
       item.querySelector(":scope > .notice")?.remove();
-      item.append(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: error.message })));
+      item.append(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: why(error) })));
     }
   }
 
@@ -226,10 +226,12 @@ export function decideInPlace(root) {
       root.querySelector(".batch-told")?.remove();
       form.before(told);
       for (const box of boxes) box.checked = false;
+      // It counts what was selected when the page was drawn.
+      root.getElementById("whole-told")?.remove();
       const detail = fields.getAll("item").map((value) => value.split(".")[0]);
       root.dispatchEvent(new CustomEvent("decided", { detail }));
     } catch (error) {
-      tell(t("Not sent: {error}", { error: error.message }));
+      tell(t("Not sent: {error}", { error: why(error) }));
     }
     endBatch();
   }

@@ -8,3 +8,8 @@ export function t(words, values = {}) {
   const said = Object.hasOwn(WORDS, words) ? WORDS[words] : words;
   return said.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
 }
+
+// Why something was not sent: what a browser says of a lost connection, it says in a language of its own.
+export function why(error) {
+  return error instanceof TypeError ? t("there is no connection") : error.message;
+}
