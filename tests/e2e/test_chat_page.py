@@ -116,11 +116,11 @@ async def test_cards_are_confirmed_cancelled_edited_and_stopped_and_stay_so(
     await page.screenshot(path=tmp_path / "edit.png")
     assert [] == (await _faults(page) if AXE.is_file() else [])
     await card.get_by_label("amount").fill("much")
-    await card.get_by_role("button", name="Save as a new revision").click()
+    await card.get_by_role("button", name="Approve with these arguments").click()
     await expect(card.locator(".notice")).to_be_visible()
     await expect(card.get_by_label("amount")).to_have_value("much")
     await card.get_by_label("amount").fill("700")
-    await card.get_by_role("button", name="Save as a new revision").click()
+    await card.get_by_role("button", name="Approve with these arguments").click()
     await expect(card.locator(".badge").first).to_have_text("approved")
     await expect(page.locator("a.pay").last).to_contain_text("700")
 

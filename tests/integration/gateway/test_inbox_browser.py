@@ -296,12 +296,12 @@ async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, 
     await expect(page.get_by_label("amount")).to_be_focused()
     await page.get_by_label("amount").fill("nine")
     await page.get_by_label("Why", exact=True).fill("Partly used.")
-    await page.get_by_role("button", name="Save as a new revision").click()
+    await page.get_by_role("button", name="Approve with these arguments").click()
     await expect(page.get_by_role("alert")).to_contain_text("amount")
     await expect(page.get_by_label("amount")).to_have_value("nine")
     await page.get_by_label("amount").fill("900.5")
     await page.get_by_label("notify").select_option("true")
-    await page.get_by_role("button", name="Save as a new revision").click()
+    await page.get_by_role("button", name="Approve with these arguments").click()
     await page.wait_for_url("**?done=edit")
     (claims,) = house.approvers.claims
     assert '{"amount":900.5,"currency":"EUR","notify":true,"order":"10482"}' == claims.arguments

@@ -282,6 +282,33 @@ async def test_a_decision_on_its_own_page_can_be_taken_back_too(
         assert [("deny", "As agreed")] == [(claims.verb, claims.reason) for claims in house.approvers.claims]
 
 
+async def test_an_edit_on_its_own_page_says_that_it_approves_and_can_be_taken_back(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """It lets the call run as a plain approval does: undone, what was typed stands there; left, it is sent."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        rule = {"approvers": ["operators"], "edits": True}
+        row = hold(house, "send_mail", "Send it?", {"to": "lin@example.org"}, approval_rule=rule)
+        page = await signed_in(house, browser)
+        await visit(house, page, f"/inbox/{row['approval_id']}")
+        await page.keyboard.press("e")
+        await page.get_by_label("Arguments, as JSON").fill('{"to":"ada@example.org"}')
+        approve = page.get_by_role("button", name="Approve with these arguments")
+        await approve.click()
+        await expect(page.locator(".panel .taken").get_by_role("status")).to_have_text("Approved.")
+        await page.keyboard.press("z")
+        await expect(approve).to_be_focused()
+        await expect(page.get_by_label("Arguments, as JSON")).to_have_value('{"to":"ada@example.org"}')
+        assert [] == house.approvers.claims
+        await approve.click()
+        await expect(page.locator(".panel .taken")).to_have_count(1)
+        await page.goto("about:blank")
+        async with asyncio.timeout(60):
+            await house.approvers.heard.wait()
+        assert ['{"to":"ada@example.org"}'] == [claims.arguments for claims in house.approvers.claims]
+
+
 async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:

@@ -277,33 +277,33 @@ export function decideOnPage(root) {
 
   function decide(event) {
     const form = event.target;
-    const verb = event.submitter?.value ?? "";
     if (form.getAttribute("action") === "/sign-out") {
       signOut(event);
       return;
     }
-    if (!form.matches("form.decide-whole") || !/^(approve|deny)/.test(verb)) return;
+    const fields = new FormData(form, event.submitter);
+    // Who edits approves what they made of it.
+    if (!/^(approve|deny|edit)/.test(fields.get("decision"))) return;
     event.preventDefault();
     if (held) return;
-    const fields = new FormData(form, event.submitter);
-    const approved = verb.startsWith("approve");
+    const approved = !fields.get("decision").startsWith("deny");
     const line = heldLine(approved, approved ? t("Approved.") : t("Denied."), takeBack, REST_MS);
     const timer = setTimeout(() => {
       held = null;
       submitAs(form, fields);
     }, seconds * 1000);
-    held = { form, fields, line, timer, panel: form.closest(".panel") };
+    held = { form, fields, line, timer, button: event.submitter, panel: form.closest(".panel") };
     keep();
     line.querySelector(".undo").focus();
   }
 
   function takeBack() {
-    const { line, timer, panel } = held;
+    const { line, timer, panel, button } = held;
     clearTimeout(timer);
     held = null;
     line.remove();
     panel.classList.remove("held");
-    root.querySelector("form.decide-whole button.approve")?.focus();
+    (button?.isConnected ? button : root.querySelector("form.decide-whole button.approve"))?.focus();
   }
 
   // A page that was drawn anew says still what is held. Where somebody else has decided, nothing is left to send.
