@@ -15,6 +15,7 @@ from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
+from placet.domain.card_text import visible
 from placet.domain.yaml_source import RulebookInvalid
 from placet.gateway.conversations.service import Plan, Writing
 from placet.gateway.http.callers import CallerOf, DepsOf
@@ -39,7 +40,7 @@ from placet.gateway.insights.numbers import (
     without_names,
 )
 from placet.gateway.insights.store import load_arguments, load_held, load_votes
-from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_no_more, suggest, within
+from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_no_more, suggest, unlimited, within
 from placet.gateway.store import reading
 
 router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
@@ -104,13 +105,15 @@ class SuggestionOut(BaseModel):
     diff: str = Field(description="Against the rulebook's file, as unified text.")
     simulation: dict[str, Any] = Field(description="As `POST /v1/rulebook/simulate` answers.")
     would_pass: int = Field(description="Held calls of the last 30 days that would have run without asking.")
-    denied: int = Field(description="How many of these calls, of the rules that held them, people denied.")
+    held: int = Field(description="Calls of the tool in these days that the rules of these calls held, in all.")
+    denied: int = Field(description="How many of all these people denied.")
     edited: int = Field(description="And how many people changed, or answered themselves.")
     decisions: int = Field(description="Decisions by which the approved calls were let through; a batch is one.")
     people: int = Field(description="How many people made them.")
     arguments: int = Field(description="How many different arguments the approved calls had.")
     undecided: int = Field(description="And how many nobody decided: they wait, expired or were withdrawn.")
     unread: int = Field(description="And how many were approved sooner than a fast reader reads the card.")
+    unlimited: list[str] = Field(description="Arguments that the rule lets have any value: they had too many to name.")
 
 
 @router.get("", response_model=InsightsOut, responses=described(400, 401, 403, 503))
@@ -194,6 +197,7 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
     out = _counted(made, report, always, held, unread(held, votes))
+    out = out.model_copy(update={"unlimited": unlimited(seen)})
     told = _in_sentences(always, out)
     made = _suggested(text, always, seen, told)
     return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
@@ -203,13 +207,14 @@ def _counted(
     made: Suggestion, report: dict[str, Any], always: AlwaysApproved, held: Iterable[Held], hasty: Container[str]
 ) -> SuggestionOut:
     passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
-    before = {each["before"]["rule"] for each in passed}
+    before = {always.rule, *(each["before"]["rule"] for each in passed)}
     ends = [each for each in held if each.tool == always.tool and each.rule in before]
     return SuggestionOut(
         rule=made.rule,
         diff=made.diff,
         simulation=report,
         would_pass=sum(each["count"] for each in passed),
+        held=len(ends),
         denied=sum(each.state == "denied" for each in ends),
         edited=sum(each.edited or each.state == "answered" for each in ends),
         decisions=always.decisions,
@@ -217,17 +222,21 @@ def _counted(
         arguments=always.arguments,
         undecided=sum(each.state not in DECIDED for each in ends),
         unread=sum(each.approval_id in hasty for each in ends),
+        unlimited=[],
     )
 
 
 def _in_sentences(always: AlwaysApproved, out: SuggestionOut) -> list[str]:
     by = "1 person" if always.people == 1 else f"{always.people} people"
     why = f"{always.approved} calls with {always.arguments} different arguments, approved as they were by {by}"
-    passed = f"Replayed over 30 days: {out.would_pass} would have run without asking; denied among them {out.denied}"
+    passed = f"Replayed over 30 days: {out.would_pass} would have run without asking"
+    ends = f"denied {out.denied}, edited or answered {out.edited}, decided by nobody {out.undecided}"
+    free = [f"Not limited, any value passes: {', '.join(map(visible, out.unlimited))}."] if out.unlimited else []
     return [
         f"Suggested for {why} in {always.decisions} decisions.",
         f"Approved faster than the card can be read: {out.unread}.",
-        f"{passed}, edited or answered {out.edited}, decided by nobody {out.undecided}.",
+        f"{passed}. Such calls held in all: {out.held}; of these {ends}.",
+        *free,
     ]
 
 

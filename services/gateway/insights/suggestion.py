@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
+from placet.domain.origins import is_target, texts_in
 from placet.domain.yaml_source import parse_yaml
 
 NAME_MAX = 64
@@ -110,9 +111,14 @@ def within(seen: Sequence[Mapping[str, Any]]) -> str:
     """Return a condition that keeps calls to what these were: their arguments, in the range of their numbers.
 
     An argument that had few values has one of them; a text of which there were many may be any. Raises NotSuggested
-    where that is so of all of them: such a rule would let any such call through.
+    where that is so of all of them, or of one that says where something goes: such a rule would let any such call
+    through, or what a mail talked the model into.
     """
-    names = sorted({name for each in seen for name in each})
+    names = _names(seen)
+    if any(is_target(text) for name in unlimited(seen) for each in seen for _, text in texts_in(each.get(name))):
+        raise NotSuggested(
+            "The approved calls had many targets, such as addresses or accounts: a rule would allow any."
+        )
     clauses = [f"{_NAMES}{_json(names)})"]
     for name in names:
         values = [each[name] for each in seen if name in each]
@@ -124,6 +130,15 @@ def within(seen: Sequence[Mapping[str, Any]]) -> str:
     if names and len(clauses) == 1:
         raise NotSuggested("The approved calls have nothing in common that a rule could ask for: each had other texts.")
     return " && ".join(clauses)
+
+
+def unlimited(seen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the arguments that `within` lets have any value."""
+    return [name for name in _names(seen) if not _among("", [each[name] for each in seen if name in each])]
+
+
+def _names(seen: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted({name for each in seen for name in each})
 
 
 def _among(argument: str, values: Sequence[Any]) -> str:

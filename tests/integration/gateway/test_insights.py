@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
+from placet.contracts.canonical import canonical_text
 from placet.contracts.dead_letters import HOUSE_TENANT
 from tests.integration.gateway.test_administration_browser import DESK, PHONE
 from tests.integration.gateway.test_inbox_browser import AXE, faults_of, signed_in
@@ -102,6 +103,21 @@ async def test_a_rule_change_is_replayed_and_not_made(house: House, tmp_path: Pa
     assert trial.rulebook is not None
     assert '  - name: "payments-pay"' in trial.rulebook
     assert RULEBOOK == (tmp_path / "rulebook.yaml").read_text()
+
+
+async def test_a_rule_change_says_what_it_does_not_limit_and_of_how_many_its_numbers_are(house: House) -> None:
+    """Over HTTP and above the rule, where whoever decides about it reads: calls that still wait are told apart."""
+    for number in range(20):
+        arguments = canonical_text({"amount": 5, "note": f"No. {number}"})
+        asked(house, number, arguments=arguments)
+    for number in range(20, 23):
+        asked(house, number, "pending", arguments=canonical_text({"amount": 900}))
+    async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as client:
+        found = (await client.get("/v1/insights/suggestion?rule=payments&tool=pay")).json()
+    assert (["note"], 0, 23, 3) == tuple(found[name] for name in ("unlimited", "would_pass", "held", "undecided"))
+    assert "+  # Not limited, any value passes: note." in found["diff"]
+    told = "Such calls held in all: 23; of these denied 0, edited or answered 0, decided by nobody 3."
+    assert f"+  # Replayed over 30 days: 0 would have run without asking. {told}" in found["diff"]
 
 
 async def test_a_change_is_proposed_only_where_an_agent_for_it_is_named(house: House) -> None:

@@ -24,7 +24,7 @@ from placet.gateway.insights.numbers import (
     waiting,
     without_names,
 )
-from placet.gateway.insights.suggestion import NotSuggested, asks_no_more, suggest, within
+from placet.gateway.insights.suggestion import NotSuggested, asks_no_more, suggest, unlimited, within
 from placet.gateway.web.plots import Bar, bars, line, shares
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -238,3 +238,14 @@ def test_no_rule_is_suggested_that_any_such_call_would_pass() -> None:
     with pytest.raises(NotSuggested, match="nothing in common"):
         within([{"statement": f"SELECT {number}"} for number in range(20)])
     assert 'arguments["table"] in' in within([{"statement": f"SELECT {n}", "table": "t"} for n in range(20)])
+
+
+@pytest.mark.parametrize("target", ["p{}@shop.example", "DE8937040044053201{:04}", "https://shop.example/{}"])
+def test_no_rule_is_suggested_that_lets_any_target_through(target: str) -> None:
+    """Where it goes is what people looked at: one that a mail talked the model into would pass unseen."""
+    targets = [target.format(number) for number in range(20)]
+    for seen in ([{"to": each, "n": 1} for each in targets], [{"to": [each], "n": 1} for each in targets]):
+        with pytest.raises(NotSuggested, match="many targets"):
+            within(seen)
+    assert [] == unlimited([{"to": each} for each in targets[:5]])
+    assert ["note"] == unlimited([{"to": targets[0], "note": f"No. {number}"} for number in range(20)])
