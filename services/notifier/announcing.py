@@ -158,7 +158,7 @@ class Announcer:
         if not approvers and not news.channels:
             return []
         told = dict.fromkeys(each.address.channel for each in deliveries)
-        case = Case(directory, card.requested_by, at, card.agent)
+        case = _case(card, directory, at)
         everybody = people.all_of(approvers, case)
         known = {each.address.person for each in deliveries if each.was_shown}
         whole = card.asks_all and news.kind != "reminded"
@@ -195,9 +195,13 @@ class Announcer:
 
 
 def _named_now(news: ApprovalProgressed, card: Card, directory: Directory, at: datetime) -> list[Person]:
-    """Return whom an escalation or a delegation asks too: those on duty of whom it names."""
-    case = Case(directory, card.requested_by, at, card.agent)
-    return [each.person for each in people.on_duty_of(news.approvers, case)]
+    """Return whom an escalation or a delegation asks too: those on duty of whom it names who have not voted."""
+    asked = people.on_duty_of(news.approvers, _case(card, directory, at))
+    return [each.person for each in asked if not card.has_voted(each.person.id)]
+
+
+def _case(card: Card, directory: Directory, at: datetime) -> Case:
+    return Case(directory, card.requested_by, at, card.agent, excludes=card.excludes)
 
 
 def _asking(card: Card, address: Address, news: ApprovalProgressed, named: list[Person]) -> Card:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from placet.domain.approvers import name_of
+from placet.domain.approvers import identity_of, name_of
 from placet.domain.duty import WhyAll
 from placet.domain.grants import AGAIN_SECONDS
 from placet.surfaces.card import Argument
@@ -140,6 +140,8 @@ class Card:
     on_duty: list[DutyShown] = field(default_factory=list)
     #: Whether those on duty could be too few, or not the right ones: an escalation asks whole groups then.
     asks_all: bool = False
+    #: Whom four eyes exclude from deciding: `requester`, `agent_owner`.
+    excludes: list[str] = field(default_factory=list)
     #: Ids of whom it asks, where they are few enough to be called one by one; only on cards that can do that.
     asks: list[str] = field(default_factory=list)
     #: What people said about it, the newest only; only on cards that have a thread.
@@ -211,6 +213,10 @@ class Card:
     def is_open(self) -> bool:
         """Whether people can still decide."""
         return self.state == "pending"
+
+    def has_voted(self, person: str) -> bool:
+        """Tell whether a person (an id of the directory) has voted on what would run; an edit is its maker's vote."""
+        return any(vote.person == identity_of(person) for vote in self.votes)
 
     @property
     def shows_all(self) -> bool:

@@ -110,6 +110,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         deadline=news.expires_at,
         needed=needed(rule, pen.locale, pen.name_of),
         asks_all=_asks_all(rule),
+        excludes=list(rule.exclude),
         note=text(pen.locale, "It is waiting for a decision."),
         locale=pen.locale,
         strength=rule.min_strength,

@@ -24,7 +24,8 @@ _SHARE = 2
 def may_share(delivery: Delivery) -> bool:
     """Tell whether a delivery may share a mail: it asks a person, in a mail that nobody has had so far."""
     address = delivery.address
-    return address.kind in PERSONAL and bool(address.recipient) and is_held_up(delivery)
+    asks = is_held_up(delivery) and not delivery.card.has_voted(address.person)
+    return asks and address.kind in PERSONAL and bool(address.recipient)
 
 
 def waits(news_at: datetime, deadline: datetime | None, window: timedelta) -> timedelta:

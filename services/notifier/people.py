@@ -7,7 +7,7 @@ few for the rule, the rule's condition may not be about them, they asked for the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from placet.contracts.messages import ApprovalRule
@@ -29,6 +29,8 @@ class Case:
     waits: bool = False
     #: From then on they hold nothing up; None: it has no deadline.
     latest: datetime | None = None
+    #: Whom four eyes exclude: `requester`, `agent_owner`.
+    excludes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,18 @@ class Asked:
 
 def first_people(rule: ApprovalRule, case: Case) -> list[Asked]:
     """Return who is told as soon as an approval opens: those on duty, as far as they are enough; and who may veto."""
-    found = [*_panel(Panel(approvers=rule.approvers, approvals=rule.approvals), rule.condition, rule, case)]
-    found += (each for panel in rule.alternatives for each in _panel(panel, rule.condition, rule, case))
+    case = replace(case, excludes=rule.exclude)
+    found = [*_panel(Panel(approvers=rule.approvers, approvals=rule.approvals), rule.condition, case)]
+    found += (each for panel in rule.alternatives for each in _panel(panel, rule.condition, case))
     for demand in rule.also:
         condition = rule.condition or demand.condition
-        found += (each for panel in demand.panels for each in _panel(panel, condition, rule, case))
+        found += (each for panel in demand.panels for each in _panel(panel, condition, case))
     return _once([*found, *_asked(rule.veto, case)])
 
 
 def everybody(rule: ApprovalRule, case: Case) -> list[Asked]:
     """Return all whom an approval may ask when it opens, on duty or not."""
-    return _once(_asked([*named_by(rule), *rule.veto], case))
+    return _once(_asked([*named_by(rule), *rule.veto], replace(case, excludes=rule.exclude)))
 
 
 def named_by(rule: ApprovalRule) -> list[str]:
@@ -62,7 +65,7 @@ def named_by(rule: ApprovalRule) -> list[str]:
 
 
 def all_of(approvers: Iterable[str], case: Case) -> list[Asked]:
-    """Return the active people whom approvers name, once each.
+    """Return the active people whom approvers name and who may decide, once each.
 
     `operators` are who has an operator's key, so only a group of that name tells who they are.
     """
@@ -77,16 +80,16 @@ def on_duty_of(approvers: Sequence[str], case: Case) -> list[Asked]:
     return found
 
 
-def _panel(panel: Panel, condition: str, rule: ApprovalRule, case: Case) -> list[Asked]:
+def _panel(panel: Panel, condition: str, case: Case) -> list[Asked]:
     found = _once(_asked(panel.approvers, case, duty=True))
-    able = [each for each in found if each.person.emails and not _is_excluded(each.person, rule, case)]
+    able = [each for each in found if each.person.emails]
     return all_of(panel.approvers, case) if condition or len(able) < panel.approvals else found
 
 
-def _is_excluded(person: Person, rule: ApprovalRule, case: Case) -> bool:
-    if "requester" in rule.exclude and identity_of(person.id) == case.requester:
+def _is_excluded(person: Person, case: Case) -> bool:
+    if "requester" in case.excludes and identity_of(person.id) == case.requester:
         return True
-    return "agent_owner" in rule.exclude and person.id in case.directory.owners.get(case.agent, frozenset())
+    return "agent_owner" in case.excludes and person.id in case.directory.owners.get(case.agent, frozenset())
 
 
 def _asked(approvers: Iterable[str], case: Case, *, duty: bool = False) -> Iterator[Asked]:
@@ -98,7 +101,8 @@ def _asked(approvers: Iterable[str], case: Case, *, duty: bool = False) -> Itera
             at = opens_at(case.directory.duty.get(group), at, case.latest) if case.waits else at
             names = case.directory.on_duty(group, at).people if duty and case.directory.has_plan(group) else names
         known = (case.directory.people.get(each) for each in sorted(names))
-        yield from (Asked(person, at) for person in known if person is not None and person.active)
+        able = (each for each in known if each is not None and each.active and not _is_excluded(each, case))
+        yield from (Asked(person, at) for person in able)
 
 
 def _once(asked: Iterable[Asked]) -> list[Asked]:

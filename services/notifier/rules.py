@@ -119,6 +119,7 @@ def first_addresses(rule: ApprovalRule, case: Case) -> list[Place]:
 def later_addresses(rule: ApprovalRule, case: Case) -> list[Address]:
     """Return where an approval may be shown later: who is off duty, then whom only its escalations name."""
     first = [place.address for place in first_addresses(rule, case)]
+    case = replace(case, excludes=rule.exclude)
     later = list(_places(channels_of(rule), people.everybody(rule, case), case))
     for step in rule.escalations:
         later += escalation_places(step.channels, channels_of(rule), people.all_of(step.approvers, case), case)

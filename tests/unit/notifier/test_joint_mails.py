@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.notifier import joint_mails, rules
-from placet.notifier.cards import Address
+from placet.notifier.cards import Address, VoteShown
 from placet.notifier.joint_mails import CALLS_MAX
 from placet.notifier.rules import Delivery
 from placet.notifier.states import State
@@ -61,8 +61,9 @@ def test_a_first_ask_is_due_when_its_window_is_over() -> None:
         lambda each: replace(each, sent_version=1),
         lambda each: replace(each, card=replace(each.card, state="approved")),
         lambda each: replace(each, state=State.ASLEEP),
+        lambda each: replace(each, card=replace(each.card, votes=[VoteShown("person:ada")])),
     ],
-    ids=["no mail", "nobody", "urgent", "told already", "over", "asleep"],
+    ids=["no mail", "nobody", "urgent", "told already", "over", "asleep", "voted"],
 )
 def test_nothing_but_a_first_ask_by_mail_waits(changed: Callable[[Delivery], Delivery]) -> None:
     """Other channels, escalations, news and ends are as quick as ever."""

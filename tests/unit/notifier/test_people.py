@@ -13,11 +13,11 @@ from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory, Person
 from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
 from placet.notifier.announcing import Announcer
-from placet.notifier.cards import DutyShown
+from placet.notifier.cards import DutyShown, VoteShown
 from placet.notifier.people import Case
 from placet.notifier.rules import Delivery, first_addresses, later_addresses
 from placet.notifier.states import State
-from tests.builders import NOON, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.cards import opened, progressed
 
 #: A night shift that begins when Ada's turn does.
@@ -139,6 +139,33 @@ def test_an_escalation_tells_who_is_on_duty_then() -> None:
         [each.after for each in announcer.progress(step, before, at)] for at in (NOON, NOON + timedelta(days=1))
     )
     assert ({"cem"}, {"cem", "lea"}, {"cem", "ben"}) == (awake(before), awake(today), awake(tomorrow))
+
+
+@pytest.mark.parametrize("exclude", ["requester", "agent_owner"])
+def test_nobody_is_asked_who_is_excluded(exclude: str) -> None:
+    """Neither at first, nor later, nor by an escalation: four eyes let them decide nothing."""
+    directory = Directory(people=PEOPLE, groups=GROUPS, owners={"shop": frozenset({"lea"})})
+    changes: dict[str, Any] = {"approvers": ["group:staff", "person:lea"], "exclude": [exclude]}
+    changes["escalations"] = [{"after_seconds": 60, "approvers": ["group:leads"]}]
+    call = a_call(requester="person:lea", agent="shop")
+    news = opened(approval=a_rule(**changes), expires_at=NOON + timedelta(days=3), call=call)
+    announcer = Announcer(lambda: directory, Catalog([]), "", "en")
+    before = list(announcer.open(news, NOON))
+    step = progressed(news, 2, kind="escalated", approvers=["group:leads"], person="")
+    joined = list(announcer.join(step, before, NOON))
+    told = [each.after for each in announcer.progress(step, before, NOON)]
+    assert ({"cem"}, {"cem", "ben"}, []) == (awake(before), awake(told), joined)
+
+
+def test_an_escalation_calls_nobody_who_has_voted() -> None:
+    """Who has said yes waits for the others as everybody does."""
+    news = opened(approval=a_rule(approvals=2, channels=["slack:#ops"]), expires_at=NOON + timedelta(days=3))
+    announcer = Announcer(lambda: DIRECTORY, Catalog([]), "", "en")
+    (shown,) = announcer.open(news, NOON)
+    shown = replace(shown, card=replace(shown.card, votes=[VoteShown("person:ben")]))
+    step = progressed(news, 2, kind="escalated", approvers=["person:ben", "person:lea"], person="")
+    (told,) = announcer.progress(step, [shown], NOON)
+    assert ["person:lea"] == told.after.card.asks
 
 
 def test_an_escalation_to_those_who_were_told_already_asks_the_others() -> None:

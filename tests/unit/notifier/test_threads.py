@@ -27,6 +27,7 @@ HEARD = replace(ASKED, state="approved")
     ("changes", "told", "kind"),
     [
         ({}, Told(), Kind.ASKED),
+        ({"votes": [VoteShown("person:ada")]}, Told(), None),
         ({}, ASKED, None),
         ({"happened": "voted"}, ASKED, None),
         ({"happened": "reminded"}, ASKED, Kind.AGAIN),

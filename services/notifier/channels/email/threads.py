@@ -74,11 +74,6 @@ def told_from(reference: Mapping[str, str] | None) -> Told:
     return Told(digest, state, ended, tuple(reference.get("ids", "").split()), news)
 
 
-def has_voted(card: Card, person: str) -> bool:
-    """Tell whether a person has voted on what would run; an edit is its maker's vote, and voids the others'."""
-    return any(vote.person == identity_of(person) for vote in card.votes)
-
-
 def kind_for(card: Card, told: Told, person: str) -> Kind | None:
     """Return which mail a person (an id of the directory) needs now; None where the card tells nothing worth one."""
     if card.is_open:
@@ -94,11 +89,9 @@ def kind_for(card: Card, told: Told, person: str) -> Kind | None:
 
 
 def _asking(card: Card, told: Told, person: str) -> Kind | None:
-    if not told.ids:
-        return Kind.ASKED
-    if has_voted(card, person):
+    if card.has_voted(person):
         return None
-    if told.digest != card.digest:
+    if not told.ids or told.digest != card.digest:
         return Kind.ASKED
     return Kind.AGAIN if card.happened in _URGENT and card.news != told.news else None
 
