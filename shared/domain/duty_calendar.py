@@ -112,6 +112,7 @@ def _moment(value: date, zone: str) -> datetime:
 def _names(event: Any) -> set[str]:
     attendees = event.get("ATTENDEE", [])
     listed = attendees if isinstance(attendees, list) else [attendees]
+    listed = [each for each in listed if str(each.params.get("PARTSTAT", "")).upper() != "DECLINED"]
     names = {re.sub(r"^mailto:", "", str(each), flags=re.IGNORECASE) for each in listed}
     names |= {word.rstrip(".") for word in _WORD.findall(str(event.get("SUMMARY", "")))}
     return {each.casefold() for each in names}
