@@ -257,7 +257,9 @@ def _decide(
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
         show_call(approval)
-    if ask and not json and at_terminal() and not typer.confirm(_question(verb, more.get("leave_out", ()))):
+    # What is over is decided by nobody: the answer says who was faster.
+    asks = ask and not json and approval["state"] == "pending" and at_terminal()
+    if asks and not typer.confirm(_question(verb, more.get("leave_out", ()))):
         fail("nothing was decided")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= ({"reason": reason} if reason else {}) | more
@@ -277,7 +279,8 @@ def _question(verb: str, left_out: Sequence[str]) -> str:
 def show_call(approval: dict[str, Any]) -> None:
     """Print what would run and why it is held, an argument per line."""
     out.print(approval["summary"], style="bold")
-    facts = {"tool": approval["tool"], "rule": approval["rule"], "reason": approval["reason"]}
+    over = {"state": approval["state"]} if approval["state"] != "pending" else {}
+    facts = over | {"tool": approval["tool"], "rule": approval["rule"], "reason": approval["reason"]}
     facts |= {"for": approval["requester"], "agent": approval["agent"], "expires": approval["expires_at"]}
     show_fields(facts)
     _show_warnings(approval)

@@ -162,6 +162,14 @@ async def test_whoever_approves_at_a_terminal_sees_the_call_and_is_asked(
     assert ("Approve this call?" in shown) == (not options)
 
 
+async def test_nobody_is_asked_at_a_terminal_about_a_call_that_is_over(house: House) -> None:
+    """Its state stands first, and the answer says that it is closed."""
+    waits(house, "link", {}, state="denied", decided_by="person:bob", closed_at=OLD)
+    ended, shown = await at_a_terminal(house, b"", "approve", "link")
+    assert (1, True, False) == (ended, "already closed" in shown, "Approve this call?" in shown)
+    assert "state denied" in " ".join(shown.split())
+
+
 async def test_a_terminal_says_where_values_stood(house: House) -> None:
     """Below the value, where no value can write, with a warning for an address that only a tool named.
 
