@@ -460,6 +460,9 @@ async def test_what_cannot_be_done_is_said_on_the_card(house: House, page: Page)
     await card.get_by_role("button", name="Approve", exact=True).click()
     await expect(card.get_by_role("alert")).to_contain_text("already closed")
     await expect(card.locator(".badge")).to_have_text("denied")
+    # The card may be drawn anew at any moment, without it.
+    await expect(page.locator(".notice.in-sight")).to_contain_text(row["summary"])
+    await expect(page.locator(".notice.in-sight")).to_contain_text("already closed")
 
 
 async def test_a_decision_in_a_session_that_is_over_leads_to_the_door_and_back(house: House, browser: Browser) -> None:

@@ -146,8 +146,8 @@ export function decideInPlace(root) {
       // What was written for it was sent with it.
       if (!fault) decision.form.reset();
       if (item) drawItem(item, now);
-      // The list was drawn anew without it, because somebody else has decided.
-      else if (fault) tell(`${now.querySelector("a.open").textContent.trim()} ${fault}`);
+      // Somebody else has decided: the list is drawn anew, without it or without what was said on it.
+      if (fault && !(item && now.classList.contains("pending"))) tell(`${now.querySelector("a.open").textContent.trim()} ${fault}`);
     } catch (error) {
       forget(decision);
       const item = root.getElementById(`item-${decision.id}`) ?? decision.item;
