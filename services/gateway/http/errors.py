@@ -25,6 +25,30 @@ from placet.surfaces.texts import LANGUAGES, accepted, language_of, text
 log = structlog.get_logger(__name__)
 
 _TOO_LONG = frozenset({"string_too_long", "too_long"})
+#: Types of faults of the framework -> what each says to who asks for another language than English.
+_FAULTS: Mapping[str, str] = {
+    "missing": "is needed",
+    "extra_forbidden": "is not known here",
+    "greater_than_equal": "should be at least {ge}",
+    "less_than_equal": "should be at most {le}",
+    "greater_than": "should be more than {gt}",
+    "less_than": "should be less than {lt}",
+    "string_type": "should be a text",
+    "int_type": "should be a whole number",
+    "int_parsing": "should be a whole number",
+    "bool_type": "should be true or false",
+    "bool_parsing": "should be true or false",
+    "list_type": "should be a list",
+    "dict_type": "should be an object",
+    "model_attributes_type": "should be an object",
+    "literal_error": "should be one of these: {expected}",
+    "enum": "should be one of these: {expected}",
+    "string_pattern_mismatch": "should match the pattern {pattern}",
+    "string_too_short": "should be longer",
+    "string_too_long": "should have at most {max_length} characters",
+    "too_short": "should have at least {min_length} entries",
+    "too_long": "should have at most {max_length} entries",
+}
 MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a client may try again while the database is away.
 RETRY_AFTER_SECONDS = 2
@@ -75,11 +99,14 @@ def problem(
     Title and detail are in `language` where its catalogue has them; `type` and all other members never change.
     """
     title = title or HTTPStatus(status).phrase
-    told = {"title": text(language, title)}
+    told: dict[str, Any] = {"title": text(language, title)}
     if isinstance(members.get("detail"), str):
         told["detail"] = text(language, members["detail"])
+    if "errors" in members:
+        told["errors"] = [{**each, "detail": text(language, each["detail"])} for each in members["errors"]]
     body = {"type": f"urn:placet:problem:{kind}" if kind else "about:blank", "status": status, **members, **told}
-    extra = {"content-language": language if told["title"] != title else LANGUAGES[0]}
+    translated = (told["title"], told.get("detail")) != (title, members.get("detail"))
+    extra = {"content-language": language if translated else LANGUAGES[0]}
     if status == HTTPStatus.UNAUTHORIZED:
         extra["www-authenticate"] = 'Bearer realm="placet"'
     return JSONResponse(body, status, {**(headers or {}), **extra}, MEDIA_TYPE)
@@ -119,7 +146,9 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     facts: dict[str, Any] = error.facts
     wait = facts.get("retry_after_seconds")
     headers = {} if wait is None else {"retry-after": str(wait)}
-    language = wished(request)
+    language, by = wished(request), facts.get("decided_by")
+    if by and language != LANGUAGES[0]:
+        facts = {**facts, "detail": text(language, "Decided by {person}.", person=by)}
     return problem(error.status, error.title, kind=error.kind, headers=headers, language=language, **facts)
 
 
@@ -148,8 +177,12 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
         # An id that no row can have names nothing that exists.
         return problem(404, "There is no such thing.", kind="not-found", language=language)
     if any(fault["type"] in _TOO_LONG and isinstance(fault["input"], str) for fault in faults):
-        return problem(413, "A text is too long.", kind="too-large", language=language, errors=_faults(faults))
-    return problem(400, "The request is not valid.", kind="invalid-request", language=language, errors=_faults(faults))
+        return problem(
+            413, "A text is too long.", kind="too-large", language=language, errors=_faults(faults, language)
+        )
+    return problem(
+        400, "The request is not valid.", kind="invalid-request", language=language, errors=_faults(faults, language)
+    )
 
 
 async def _database(request: Request, error: Exception) -> JSONResponse:
@@ -175,8 +208,8 @@ def _route(request: Request) -> str:
 FAULTS_MAX = 20
 
 
-def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:
-    return [_fault(each["loc"], _wording(each)) for each in errors]
+def _faults(errors: Sequence[Any], language: str) -> list[dict[str, str]]:
+    return [_fault(each["loc"], _wording(each, language)) for each in errors]
 
 
 def _place(fault: Any, body: Any) -> tuple[str | int, ...]:
@@ -193,11 +226,13 @@ def _place(fault: Any, body: Any) -> tuple[str | int, ...]:
     return (*place, *([] if last is None else [last]))
 
 
-def _wording(fault: Any) -> str:
+def _wording(fault: Any, language: str) -> str:
     """Return what is wrong in words that fit a text too: pydantic speaks of items where a text is too long."""
-    context = fault.get("ctx", {})
-    if fault["type"] in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
-        return f"should have at most {context['max_length']} characters"
+    context, kind = fault.get("ctx", {}), fault["type"]
+    if kind in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
+        return text(language, _FAULTS["string_too_long"], **context)
+    if language != LANGUAGES[0] and kind in _FAULTS:
+        return text(language, _FAULTS[kind], **context)
     return str(fault["msg"]).removeprefix("Value error, ")
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
 from placet.contracts.errors import Refused
 from placet.gateway.http.callers import Identified
-from placet.gateway.http.errors import BodyTooLarge, problem
+from placet.gateway.http.errors import BodyTooLarge, problem, wished
 
 
 def _refuse_unknown(query: QueryParams, known: set[str]) -> None:
@@ -85,7 +85,7 @@ class StrictRoute(APIRoute):
                     # Nothing is parsed for somebody who is not known.
                     request.state.caller = await identified(request)
                 if _media_type(request) != "application/json":
-                    return problem(415, detail="The body must be application/json.")
+                    return problem(415, language=wished(request), detail="The body must be application/json.")
                 # Here and not in the framework, which would forget what is wrong.
                 await strict.json()
             if request.scope["query_string"]:

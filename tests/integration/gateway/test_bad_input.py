@@ -144,6 +144,20 @@ async def test_a_problem_is_told_in_the_language_that_is_asked_for(
     assert problem["type"] == "urn:placet:problem:invalid-request"
 
 
+async def test_what_is_wrong_is_told_in_that_language_too(client: httpx.AsyncClient) -> None:
+    """What the framework finds and what we do; in English both are as they were."""
+    german, body = {"accept-language": "de", "content-type": JSON}, b'{"language":7}'
+    wrong = [(await client.post(CONVERSATIONS, content=body, headers=german)).json()["errors"][0]]
+    wrong += (await client.get("/v1/approvals?limit=0", headers=german)).json()["errors"]
+    wrong += (await client.get("/v1/approvals?colour=red", headers=german)).json()["errors"]
+    expected = ["soll ein Text sein", "soll mindestens 1 sein", "unbekannter Parameter"]
+    assert expected == [each["detail"] for each in wrong]
+    other = await client.post(
+        CONVERSATIONS, content=b"a=b", headers={"accept-language": "de", "content-type": "text/x"}
+    )
+    assert (415, "Der Inhalt") == (other.status_code, other.json()["detail"][:10])
+
+
 async def test_a_title_without_a_translation_says_that_it_is_english(client: httpx.AsyncClient) -> None:
     """What no catalogue has is told in English, and nothing claims to be German."""
     answer = await client.get("/v1/nowhere", headers={"accept-language": "de"})

@@ -57,6 +57,7 @@ TABLES = {
     "FILTERS",
     "ORDERS",
     "AGES",
+    "_FAULTS",
 }
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
@@ -94,6 +95,10 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "Only somebody whose denial decides alone can answer instead of the tool.",
     "This person cannot decide in your place.",
     "You did not say that you are on it.",
+    "must say something",
+    "not a cursor of this list",
+    "unknown parameter",
+    "given more than once",
     "it runs code",
     "its rule asks several people",
     "its rule needs a stronger sign-in",
