@@ -35,7 +35,7 @@ Rows: TypeAlias = tuple[Sequence[Row], str | None]
 #: What a page is asked for: `state`, and the filters of its sheet; what is not asked is not there.
 Asked: TypeAlias = Mapping[str, str]
 Load: TypeAlias = Callable[[Deps, Caller, Asked, str | None], Awaitable[Rows]]
-Kind = Literal["text", "code", "badge", "moment", "who", "people", "words", "conversation", "call", "yes"]
+Kind = Literal["text", "code", "badge", "event", "moment", "who", "people", "words", "conversation", "call", "yes"]
 
 #: Rows of a page.
 PAGE = 50
@@ -259,7 +259,7 @@ SHEETS: Mapping[str, Sheet] = {
                 "tool": "code",
                 "state": "badge",
                 "owner": "who",
-                "scope": "text",
+                "scope": "event",
                 "uses_left": "text",
                 "expires_at": "moment",
             },
@@ -285,7 +285,7 @@ SHEETS: Mapping[str, Sheet] = {
             {
                 "at": "moment",
                 "machine": "code",
-                "event": "text",
+                "event": "event",
                 "to_state": "badge",
                 "actor": "who",
                 "subject_id": "code",
@@ -320,7 +320,7 @@ SHEETS: Mapping[str, Sheet] = {
         ),
         Sheet(
             "sessions",
-            {"person": "who", "method": "text", "created_at": "moment", "seen_at": "moment", "expires_at": "moment"},
+            {"person": "who", "method": "event", "created_at": "moment", "seen_at": "moment", "expires_at": "moment"},
             _whole(sessions.list_all),
             acts=(Act("revoke", lambda _: True, sessions.revoke, takes=True),),
         ),

@@ -78,6 +78,19 @@ async def test_every_noun_has_a_page(house: House, name: str) -> None:
     assert (name in OF_HOUSE) or 'lang="de"' in german.text
 
 
+async def test_what_happened_and_how_somebody_signed_in_is_told_in_the_reader_s_language(house: House) -> None:
+    """Names of lists are words on sheets of administrators, too."""
+    a_call_row(house, 1)
+    async with signed_in(house, "ada", "admin") as ada:
+        sheets = [
+            (await ada.get(f"/admin/{noun}", headers={"accept-language": "de"})).text
+            for noun in ("history", "sessions")
+        ]
+    assert [True, True] == [
+        each in sheet for each, sheet in zip(("vorgeschlagen", "Schlüssel</td>"), sheets, strict=True)
+    ]
+
+
 def named(page: str) -> list[str]:
     """Return the ids of the people whom a page calls by their names, with initials."""
     shown = r'title="(person:\w+)"><span class="face face-\d" aria-hidden="true">[AG]</span> (?:Ada|Grace)</span>'

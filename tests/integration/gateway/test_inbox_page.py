@@ -114,6 +114,7 @@ async def test_a_card_says_what_why_for_whom_until_when_and_who_has_voted(
         "<dt>amount</dt><dd>1250</dd>",
         "Refunds over 500 EUR need two people of finance.",
         f'title="{exact}"',
+        '<span class="said">1 of 2 approvals</span>',
         "1 of 2 approvals: Grace",
         "Grace is on it",
     )

@@ -95,6 +95,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "Only somebody whose denial decides alone can answer instead of the tool.",
     "This person cannot decide in your place.",
     "You did not say that you are on it.",
+    "key",
     "must say something",
     "not a cursor of this list",
     "unknown parameter",
