@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import structlog
 
-from placet.contracts.errors import Transient
+from placet.contracts.errors import Poison, Transient
 from placet.contracts.messages import KeyOffered
 from placet.domain.approvers import name_of
 from placet.domain.directory import Directory, Person
@@ -32,7 +32,12 @@ class Speaks(Protocol):
 async def send_code(
     offered: KeyOffered, _work: Work, *, directory: Callable[[], Directory], channels: Mapping[str, Channel]
 ) -> None:
-    """Send a key's owner its code in the first way that takes it; raise Transient where one may take it later."""
+    """Send a key's owner its code in the first way that takes it; raise Transient where one may take it later.
+
+    Raise Poison where the code is gone, as it is from dead letters: whoever replays one is told so.
+    """
+    if not offered.code:
+        raise Poison(f"the code of key {offered.key_id} is not kept: revoke the key, and make another")
     people = directory().people
     owner = people.get(offered.person)
     if owner is None or not owner.active:

@@ -123,7 +123,7 @@ class Consumer:
             await self._bury(delivery, body, event_id, reason)
         for event in events:
             if type(event.message) not in self._handlers:
-                await self._bury(delivery, _envelope(event), event.id, f"no handler for {event.message.type_name}")
+                await self._bury(delivery, _letter(event), event.id, f"no handler for {event.message.type_name}")
         events = [event for event in events if type(event.message) in self._handlers]
         if events:
             await self._batcher.submit((delivery, events), size=len(events))
@@ -217,12 +217,12 @@ class Consumer:
             await self._later(delivery, event, str(error))
         except SecurityAlert as alert:
             self._alert(event.id, event.source, str(alert))
-            await self._bury(delivery, _envelope(event), event.id, f"{_SECURITY}{alert}")
+            await self._bury(delivery, _letter(event), event.id, f"{_SECURITY}{alert}")
         except Poison as error:
-            await self._bury(delivery, _envelope(event), event.id, f"poison: {error}")
+            await self._bury(delivery, _letter(event), event.id, f"poison: {error}")
         except Exception as error:
             log.exception("event.bug", queue=self._queue, message_id=event.id)
-            await self._bury(delivery, _envelope(event), event.id, f"bug: {type(error).__name__}")
+            await self._bury(delivery, _letter(event), event.id, f"bug: {type(error).__name__}")
 
     async def _through_outages(self, event: Event) -> None:
         """Handle one event, waiting for the database as long as it is away: an outage is not the event's fault."""
@@ -245,7 +245,7 @@ class Consumer:
             raise ComesAgain(reason)
         attempt = delivery.attempt + 1
         if attempt > RETRIES_MAX:
-            await self._bury(delivery, _envelope(event), event.id, f"{RETRIES_MAX} retries: {reason}")
+            await self._bury(delivery, _letter(event), event.id, f"{RETRIES_MAX} retries: {reason}")
             return
         EVENTS.labels(self._queue, "retried").inc()
         log.warning("event.retried", queue=self._queue, message_id=event.id, attempt=attempt, reason=reason)
@@ -327,6 +327,11 @@ def _first_of_each(events: Sequence[Event], ids: set[str]) -> Iterator[Event]:
 
 def _envelope(event: Event) -> bytes:
     return f"[{event.to_json()}]".encode()
+
+
+def _letter(event: Event) -> bytes:
+    """Return what is buried of an event: a dead letter is read by more people than whom its secrets are for."""
+    return _envelope(event.without_secrets())
 
 
 def _not_replayable(body: bytes, tenant: str) -> bytes:

@@ -76,7 +76,9 @@ class Replica:
         self._keys = keys
         self.units: UnitOfWork = service.runtime.units
         self.sent: list[Event] = []
+        #: Why each was buried, and what.
         self.dead: list[str] = []
+        self.buried: list[bytes] = []
         bus = service.runtime.bus
         service.subscribe()
         bus.subscribe(_EVERYTHING, self._keep)
@@ -87,6 +89,7 @@ class Replica:
 
     async def _bury(self, delivery: Delivery) -> None:
         self.dead.append(str(delivery.headers["x-placet-reason"]))
+        self.buried.append(delivery.body)
 
     @property
     def signer(self) -> Signer:

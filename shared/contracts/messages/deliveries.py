@@ -37,6 +37,7 @@ class KeyOffered(Message):
     """
 
     type_name: ClassVar[str] = "placet.key.offered.v1"
+    secrets: ClassVar[frozenset[str]] = frozenset({"code"})
 
     key_id: Identifier
     person: Annotated[str, Field(max_length=128, description="The key's owner, without the prefix.")]

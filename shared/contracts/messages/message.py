@@ -7,7 +7,7 @@ envelope is a JSON array of 1 to 64 of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -54,6 +54,8 @@ class Message(Value):
     #: Whether it only tells what has happened: then it still counts when all was restored since from a backup that
     #: knows of its sending. Of any other message nobody knows by then whether what it asks for was done.
     tells: ClassVar[bool] = False
+    #: Fields, texts all, that only whom it is sent for may read: no dead letter has them.
+    secrets: ClassVar[frozenset[str]] = frozenset()
 
     tenant: Tenant = Field(description="The tenant that every row written for this message belongs to.")
 
@@ -112,6 +114,11 @@ class Event:
             "data": self.message,
         }
         return to_json(event).decode()
+
+    def without_secrets(self) -> Event:
+        """Return it as it may be kept."""
+        secrets = self.message.secrets
+        return replace(self, message=self.message.model_copy(update=dict.fromkeys(secrets, ""))) if secrets else self
 
 
 def event_from(raw: dict[str, Any], types: dict[str, type[Message]]) -> Event:

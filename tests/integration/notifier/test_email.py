@@ -11,8 +11,11 @@ import pytest
 from pydantic import SecretStr
 
 from placet.contracts.messages import ApprovalOpened, ApprovalProgressed, KeyOffered, MailBounced, ShownCall
+from placet.contracts.topology import RETRIES_MAX
 from placet.notifier.falling_back import see_to_untold
-from tests.builders import a_call
+from placet.runtime.bus import ATTEMPT_HEADER, Delivery
+from placet.runtime.consumer import Consumer, read_envelope
+from tests.builders import a_call, an_envelope, an_event
 from tests.integration.notifier.mailing import ADA, BEN, DELIVERIES, FINANCE, ONLY_ADA, a_mailer, hurry, post
 from tests.support.approval_news import closed, finished, opened, progressed
 from tests.support.house import Replica
@@ -445,3 +448,20 @@ async def test_a_code_for_nobody_is_sent_to_nobody(mailer: Replica, server: Mail
     for person in ("nobody", "odd"):
         await mailer.send(KeyOffered(tenant="acme", key_id="k", person=person, by="person:ben", code="AB2CD-EF3GH"))
     assert [] == server.inbox
+
+
+async def test_a_code_that_cannot_be_sent_is_kept_nowhere(mailer: Replica, server: MailServer) -> None:
+    """H4: administrators read dead letters, so one says which key's code was not sent, and not the code."""
+    offered = KeyOffered(tenant="acme", key_id="0123456789abcdef", person="ada", by="person:ben", code="AB2CD-EF3GH")
+    server.refusals[ADA] = ["451 later"]
+    (commands,) = (each for each in mailer.service.subscriptions if each.queue.name == "notifier.commands")
+    consumer = Consumer("notifier.commands", commands.handlers, units=mailer.units, bus=mailer.service.runtime.bus)
+    await consumer(Delivery("notifier.commands", an_envelope(an_event(offered)), {ATTEMPT_HEADER: RETRIES_MAX}))
+    replayed = read_envelope(mailer.buried[0])[0]
+    await mailer.send_events(*replayed)
+    why = f"the code of key {offered.key_id} "
+    assert [True, True] == [
+        mailer.dead[0].startswith(f"{RETRIES_MAX} retries: {why}was not sent: "),
+        mailer.dead[1] == f"poison: {why}is not kept: revoke the key, and make another",
+    ]
+    assert ([], False) == (server.inbox, offered.code.encode() in b"".join(mailer.buried))

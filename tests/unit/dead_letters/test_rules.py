@@ -9,7 +9,7 @@ import json
 import pytest
 
 from placet.contracts.dead_letters import HOUSE_TENANT, events_in
-from placet.contracts.messages import AbandonCall, Message, ToolCallProposed, ToolCallRefused
+from placet.contracts.messages import MESSAGES, AbandonCall, KeyOffered, Message, ToolCallProposed, ToolCallRefused
 from placet.dead_letters.rules import abandoned, events_of, letter_from, letters_from, shown
 from placet.runtime.bus import Delivery
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
@@ -136,6 +136,27 @@ def test_what_cannot_be_read_is_not_shown(body: str) -> None:
 def test_a_shown_body_can_be_stored() -> None:
     """Half a character pair, which JSON may spell and PostgreSQL refuses, is replaced."""
     assert '["a?b"]' == shown('["a\\ud800b"]')
+
+
+@pytest.mark.parametrize("tenants", [(), ("acme", "rival")])
+def test_a_secret_is_in_no_part_of_a_letter(tenants: tuple[str, ...]) -> None:
+    """H4: a code that only a key's owner is sent is not even kept, wherever in an envelope it was buried."""
+    offered = KeyOffered(tenant="acme", key_id="k", person="ada", by="person:ben", code="AB2CD-EF3GH")
+    others = [an_event(a_posted_message(tenant=tenant)) for tenant in tenants]
+    letters = letters_from(Delivery("q", an_envelope(*others, an_event(offered)), OURS, "notifier.commands"))
+    told = "".join(str(value) for letter in letters for value in dataclasses.astuple(letter))
+    assert (False, True) == (offered.code in told, offered.type_name in told)
+    bare = json.dumps(json.loads(an_envelope(an_event(offered)))[0]).encode()
+    assert offered.code not in letters_from(Delivery("q", bare, OURS))[0].body
+
+
+def test_a_secret_is_a_text_that_may_be_empty() -> None:
+    """What is left of such a message is one still, so whoever replays it is told what became of it."""
+    secrets = {kind.type_name: kind.secrets for kind in MESSAGES.values() if kind.secrets}
+    assert {KeyOffered.type_name: {"code"}} == secrets
+    offered = KeyOffered(tenant="acme", key_id="k", person="ada", by="person:ben", code="AB2CD-EF3GH")
+    kept = an_event(offered).without_secrets().message
+    assert KeyOffered.model_validate(kept.model_dump()) == offered.model_copy(update={"code": ""})
 
 
 def lost(queue: str, message: Message) -> list[AbandonCall]:
