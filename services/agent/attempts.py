@@ -21,6 +21,7 @@ from placet.contracts.messages.jobs import JOB_LABEL, CommitEnd, Flag
 from placet.contracts.messages.stage import TOOK_EFFECT
 from placet.domain.card_text import visible
 from placet.domain.catalog import Catalog, ToolSpec
+from placet.domain.tool_schema import closed
 
 #: What the model reads before the last step of an attempt.
 LAST_STEP = "This is your last step: call `final_answer` now, and nothing else."
@@ -210,11 +211,14 @@ def offered(tools: Catalog, attempt: Attempt) -> Catalog:
 
 @lru_cache(maxsize=256)
 def _final_answer(schema: str) -> ToolSpec:
-    """Return the tool that ends an attempt; checking a schema costs more than asking for it again and again."""
-    return ToolSpec(
+    """Return the tool that ends an attempt.
+
+    Its schema was checked at the door: to check one takes up to a tenth of a second, in which nobody else is served.
+    """
+    return ToolSpec.model_construct(
         name=FINAL_ANSWER.name,
         description="End the task with its answer. Call it alone.",
-        parameters=from_json(schema),
+        parameters=closed(from_json(schema)),
         category=FINAL_ANSWER.category,
     )
 

@@ -17,6 +17,8 @@ from placet.domain.patterns import NoPattern, read
 SCHEMA_BYTES_MAX = 20_000
 #: References: for each of them the whole schema may be gone through.
 REFERENCES_MAX = 50
+#: Objects and booleans in it, wherever they stand: any may be a schema, and to check one takes 0.2 ms or so.
+SUBSCHEMAS_MAX = 500
 #: Steps of all its patterns together, a microsecond or so each; a repetition has those of what it repeats, each time.
 STEPS_MAX = 65_536
 #: What compiling one pattern may take, in bytes: room for as many steps.
@@ -40,6 +42,8 @@ def _cost_problem(schema: dict[str, Any]) -> str | None:
         return f"the schema has no canonical JSON form: {error}"
     if size > SCHEMA_BYTES_MAX:
         return f"larger than {SCHEMA_BYTES_MAX} bytes"
+    if sum(_subschemas(schema)) > SUBSCHEMAS_MAX:
+        return f"more than {SUBSCHEMAS_MAX} subschemas"
     references, patterns = 0, list[str]()
     for keyword, value in _entries(schema):
         references += keyword == "$ref"
@@ -50,6 +54,14 @@ def _cost_problem(schema: dict[str, Any]) -> str | None:
     if references > REFERENCES_MAX:
         return f"more than {REFERENCES_MAX} references"
     return _pattern_problem(patterns)
+
+
+def _subschemas(value: Any) -> Iterator[int]:
+    """Yield a 1 for whatever may be a schema."""
+    if isinstance(value, dict | bool):
+        yield 1
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _subschemas(each)
 
 
 def _entries(schema: Any) -> Iterator[tuple[str, Any]]:

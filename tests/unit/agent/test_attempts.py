@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from placet.contracts.messages import (
     WorkspaceBase,
     WorkspaceExpired,
 )
-from placet.domain.catalog import Catalog
+from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.house_tools import PROPOSE_SPEC
 from placet.runtime.work import Cause
 from tests.builders import a_posted_message
@@ -114,6 +115,17 @@ class Try:
     def ended(self) -> list[AttemptEnded]:
         """What jobs was told of its end."""
         return [each for each in self.sent if isinstance(each, AttemptEnded)]
+
+
+def test_a_schema_of_answers_is_not_checked_again() -> None:
+    """The gateway has checked it where it came in: here it would keep everybody waiting, for seconds if it is long."""
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "allOf": [{}] * 6_500}
+    attempt = Try(answer_schema=schema).now.attempt
+    assert attempt is not None
+    begun = process_time()
+    tool = attempts.offered(Catalog([PAY]), attempt)[FINAL_ANSWER.name]
+    assert process_time() - begun < 0.2
+    assert tool == ToolSpec.model_validate(tool.model_dump() | {"parameters": schema})
 
 
 def test_an_attempt_ends_once_with_its_answer_and_what_it_used() -> None:

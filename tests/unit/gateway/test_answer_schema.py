@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from placet.contracts.errors import Refused
-from placet.gateway.jobs.answer_schema import REFERENCES_MAX, SCHEMA_BYTES_MAX, check_answer_schema
+from placet.gateway.jobs.answer_schema import (
+    REFERENCES_MAX,
+    SCHEMA_BYTES_MAX,
+    SUBSCHEMAS_MAX,
+    check_answer_schema,
+)
 
 
 def of(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -51,6 +56,7 @@ def problem(schema: dict[str, Any]) -> str:
         of({"tree": {"$ref": "#/$defs/tree"}}, **{"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}}),
         long(SCHEMA_BYTES_MAX),
         references(REFERENCES_MAX),
+        of({}, allOf=[{}] * (SUBSCHEMAS_MAX - 2)),
         patterns(200, "^[a-z]{1,60}"),
         patterns(1, "(?i)" + "[\x01-\uffff]" * 1_000),
     ],
@@ -65,6 +71,10 @@ def test_what_people_write_is_a_schema(schema: dict[str, Any]) -> None:
     [
         (long(SCHEMA_BYTES_MAX + 1), "larger than 20000 bytes"),
         (references(REFERENCES_MAX + 1), "more than 50 references"),
+        (of({}, allOf=[{}] * (SUBSCHEMAS_MAX - 1)), "more than 500 subschemas"),
+        (of({}, allOf=[{}] * 6_500), "more than 500 subschemas"),
+        (of({f"p{each}": True for each in range(1_400)}), "more than 500 subschemas"),
+        (of({}, anyOf=[{"not": {"not": {}}} for _ in range(800)]), "more than 500 subschemas"),
         (patterns(300, "^(a|b){1,900}x"), "the patterns are too large together: repeat fewer things, or less often"),
         (patterns(1, r"\pL{1000}"), "cannot be matched in linear time: pattern too large"),
         (of({"a": {"patternProperties": {f"(a|b){{1,900}}{each}": {} for each in range(300)}}}), "too large together"),
