@@ -14,7 +14,7 @@ from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +22,24 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_stri
 from placet.contracts.errors import Refused
 from placet.gateway.http.callers import Identified
 from placet.gateway.http.errors import BodyTooLarge, problem, wished
+
+#: Bytes of a body that may be wrong all over: so few have few faults.
+TRUSTED_BYTES = 2_000
+#: Faults of a larger body that are described; the answer names some of them.
+FAULTS_DESCRIBED_MAX = 200
+
+
+def _refuse_faults(model: TypeAdapter[Any], value: Any) -> None:
+    """Raise RequestValidationError where a body has so many faults that to describe each takes long.
+
+    The framework does that, in Python, before anybody is told of a few of them; to count them takes a fraction.
+    """
+    try:
+        model.validate_python(value)
+    except ValidationError as error:
+        if error.error_count() > FAULTS_DESCRIBED_MAX:
+            words = f"more than {FAULTS_DESCRIBED_MAX} things are wrong with it"
+            raise RequestValidationError([{"loc": ("body",), "msg": words, "type": "faults"}]) from None
 
 
 def _refuse_unknown(query: QueryParams, known: set[str]) -> None:
@@ -74,20 +92,24 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler on strict requests."""
         handle = super().get_route_handler()
-        reads_body, known = self.body_field is not None, _parameters(self.dependant)
+        known, body = _parameters(self.dependant), self.body_field
+        form = None if body is None else body.field_info.annotation
+        model = None if form is None else TypeAdapter[Any](form)
         asked = (each.call for each in self.dependant.dependencies)
         identified = next((each for each in asked if isinstance(each, Identified)), None)
 
         async def strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
-            if reads_body and _has_body(request):
+            if model is not None and _has_body(request):
                 if identified is not None:
                     # Nothing is parsed for somebody who is not known.
                     request.state.caller = await identified(request)
                 if _media_type(request) != "application/json":
                     return problem(415, language=wished(request), detail="The body must be application/json.")
                 # Here and not in the framework, which would forget what is wrong.
-                await strict.json()
+                value = await strict.json()
+                if len(await strict.body()) > TRUSTED_BYTES:
+                    _refuse_faults(model, value)
             if request.scope["query_string"]:
                 _refuse_unknown(request.query_params, known)
             return await handle(strict)
