@@ -169,8 +169,13 @@ def _differences(steps: tuple[str, ...], before: _Side, after: _Side) -> Iterato
     if before.is_open and after.is_open:
         for name in before.real.keys() | after.real.keys():
             yield from _differences((*steps, name), before.at(name), after.at(name))
-    elif type(before.real) is not type(after.real) or before.real != after.real:
+    elif _form(before.real) != _form(after.real):
         yield Difference(pointer(steps), before.shown, after.shown)
+
+
+def _form(value: Any) -> str:
+    """Return what tells two values apart, empty where there is none: Python takes `[1]` for `[true]`."""
+    return "" if value is _ABSENT else canonical_text(value)
 
 
 class _MaskWithoutValue(PlacetError):

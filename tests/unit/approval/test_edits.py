@@ -299,6 +299,15 @@ def test_differences_name_each_place() -> None:
     ] == [each.as_json() for each in edits.differences(before, after)]
 
 
+@pytest.mark.parametrize(("was", "now"), [([0, {"force": 1}], [0, {"force": True}]), ([False], [0]), (1, True)])
+def test_a_number_in_place_of_a_truth_value_is_a_difference(was: Any, now: Any) -> None:
+    """The digests differ, and so what is told: an editor who made a 1 of true changed it, however deep it stands."""
+    before, after = a_call(arguments={"flags": was, "a": [1, None]}), a_call(arguments={"flags": now, "a": [1, None]})
+    assert [canonical_text([{"at": "/flags", "before": was, "after": now}])] == [
+        canonical_text([each.as_json()]) for each in edits.differences(before, after)
+    ]
+
+
 def test_edited_value_keeps_no_evidence_of_where_it_stood() -> None:
     """What the editor wrote stood nowhere before the call; what they left as it was keeps where it stood."""
     texts = canonical_text({"to": "eve@evil.example", "cc": "bob@shop.example"})
