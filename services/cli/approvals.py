@@ -261,6 +261,9 @@ def _decide(
     asks = ask and not json and approval["state"] == "pending" and at_terminal()
     if asks and not typer.confirm(_question(verb, more.get("leave_out", ()))):
         fail("nothing was decided")
+    needed = (approval.get("approval_rule") or {}).get("reason_required", "never")
+    if asks and not reason and needed in {"always", verb}:
+        reason = typer.prompt("Why?")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= ({"reason": reason} if reason else {}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from placet.contracts.receipts import load_keys, verify
+from placet.contracts.signing import key_id
 from placet.deploy import keys
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
@@ -257,7 +258,7 @@ async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_pa
         await visitor.see(is_result("create_pay_link"))
         assert "another process runs" in placet("", "restore", str(folder), "--data", str(embedded.data)).stderr
         embedded.stop()
-        stolen = keys.key_id(embedded.data / "keys" / "policy.private.json")
+        stolen = key_id(embedded.data / "keys" / "policy.private.json")
         for _ in range(2):
             keys.rotate(embedded.data / "keys", "policy")
         keys.forget(embedded.data / "keys", stolen)

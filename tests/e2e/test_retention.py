@@ -135,7 +135,7 @@ async def test_what_is_purged_is_gone_whole_and_the_chain_holds(house: Embedded)
     async def is_over() -> bool:
         nonlocal answer
         answer = await admin.request("GET", f"/v1/tool-calls/{card['call_id']}/receipt")
-        return answer.json()["type"] != "urn:placet:problem:not-over"
+        return bool(answer.json()["type"] != "urn:placet:problem:not-over")
 
     await until(is_over, "the call is over")
     # Its first rows are gone: what is left of it proves nothing.

@@ -139,9 +139,9 @@ def _talk(terminal: int, answer: bytes) -> str:
     with os.fdopen(terminal, "r+b", buffering=0) as file, suppress(OSError):
         while chunk := file.read(4096):
             shown += chunk
-            if answer and b"[y/N]" in shown:
-                file.write(answer)
-                answer = b""
+            if answer and shown.rstrip().endswith((b"[y/N]:", b"Why?:")):
+                line, _, answer = answer.partition(b"\n")
+                file.write(line + b"\n")
     return shown.decode()
 
 
@@ -160,6 +160,14 @@ async def test_whoever_approves_at_a_terminal_sees_the_call_and_is_asked(
     lines = [line.strip() for line in shown.splitlines()]
     assert {"to: lin@example.org", "note: one", "| two"} <= set(lines)
     assert ("Approve this call?" in shown) == (not options)
+
+
+async def test_a_terminal_asks_why_where_the_rule_does(house: House) -> None:
+    """Who denies is asked for the reason that the rule needs, and not told afterwards that it was missing."""
+    waits(house, "link", {"arguments": {"to": "lin@example.org"}}, rule={"reason_required": "deny"})
+    ended, shown = await at_a_terminal(house, b"y\nnot our customer\n", "deny", "link")
+    assert (0, True) == (ended, "Why?" in shown)
+    assert [("deny", "not our customer")] == [(each.verb, each.reason) for each in house.approvers.claims]
 
 
 async def test_nobody_is_asked_at_a_terminal_about_a_call_that_is_over(house: House) -> None:
