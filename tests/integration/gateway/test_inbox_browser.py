@@ -224,6 +224,25 @@ async def test_a_new_approval_waits_behind_a_button_and_moves_nothing(house: Hou
     await expect(reason).to_have_value("half a th")
 
 
+async def test_what_was_begun_is_there_again_until_it_is_sent(house: House, page: Page) -> None:
+    """Reason and comment stand in their fields after a reload and on the approval's own page, and not once sent."""
+    mail = furnish(house)["mail"]["approval_id"]
+    await visit(house, page, "/inbox")
+    await page.locator(f"#item-{mail} h2 a").click()
+    await page.locator(f"#reason-{mail}").fill("half a th")
+    comment = page.locator(f"#comment-list-{mail}")
+    await comment.fill("Who is")
+    await page.reload()
+    await expect(page.locator(f"#reason-{mail}")).to_have_value("half a th")
+    await visit(house, page, f"/inbox/{mail}")
+    await expect(page.locator("#reason")).to_have_value("half a th")
+    await expect(page.locator(f"#comment-page-{mail}")).to_have_value("Who is")
+    await page.locator("form.comment button").click()
+    await expect(page.locator("section.comments li")).to_contain_text("Who is")
+    await page.reload()
+    await expect(page.locator(f"#comment-page-{mail}")).to_have_value("")
+
+
 async def test_the_first_approval_of_the_day_appears_by_itself(house: House, page: Page) -> None:
     """An empty inbox fills without a click."""
     await visit(house, page, "/inbox")

@@ -1,6 +1,7 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
 import { renderBlocks } from "./blocks.js";
 import { drawItem, hearComments } from "./dom.js";
+import { keepDrafts } from "./drafts.js";
 import { keyboard } from "./keys.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
@@ -22,6 +23,7 @@ const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
 const connection = document.getElementById("connection");
+keepDrafts(document, whole);
 if (whole) decideOnPage(document);
 else decideInPlace(document);
 let changed = new Set();
