@@ -40,7 +40,15 @@ from placet.gateway.insights.numbers import (
     without_names,
 )
 from placet.gateway.insights.store import load_arguments, load_held, load_votes
-from placet.gateway.insights.suggestion import NotSuggested, Suggestion, asks_no_more, suggest, unlimited, within
+from placet.gateway.insights.suggestion import (
+    NotSuggested,
+    Suggestion,
+    asks_no_more,
+    ranges,
+    suggest,
+    unlimited,
+    within,
+)
 from placet.gateway.store import reading
 
 router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
@@ -114,6 +122,7 @@ class SuggestionOut(BaseModel):
     undecided: int = Field(description="And how many nobody decided: they wait, expired or were withdrawn.")
     unread: int = Field(description="And how many were approved sooner than a fast reader reads the card.")
     unlimited: list[str] = Field(description="Arguments that the rule lets have any value: they had too many to name.")
+    ranges: list[str] = Field(description="Arguments that may have any number of a range: `amount: 5 – 90`.")
 
 
 @router.get("", response_model=InsightsOut, responses=described(400, 401, 403, 503))
@@ -197,7 +206,7 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
     out = _counted(made, report, always, held, unread(held, votes))
-    out = out.model_copy(update={"unlimited": unlimited(seen)})
+    out = out.model_copy(update={"unlimited": unlimited(seen), "ranges": ranges(seen)})
     told = _in_sentences(always, out)
     made = _suggested(text, always, seen, told)
     return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
@@ -223,6 +232,7 @@ def _counted(
         undecided=sum(each.state not in DECIDED for each in ends),
         unread=sum(each.approval_id in hasty for each in ends),
         unlimited=[],
+        ranges=[],
     )
 
 
@@ -231,7 +241,8 @@ def _in_sentences(always: AlwaysApproved, out: SuggestionOut) -> list[str]:
     why = f"{always.approved} calls with {always.arguments} different arguments, approved as they were by {by}"
     passed = f"Replayed over 30 days: {out.would_pass} would have run without asking"
     ends = f"denied {out.denied}, edited or answered {out.edited}, decided by nobody {out.undecided}"
-    free = [f"Not limited, any value passes: {', '.join(map(visible, out.unlimited))}."] if out.unlimited else []
+    free = [f"Any number passes within {', '.join(map(visible, out.ranges))}."] if out.ranges else []
+    free += [f"Not limited, any value passes: {', '.join(map(visible, out.unlimited))}."] if out.unlimited else []
     return [
         f"Suggested for {why} in {always.decisions} decisions.",
         f"Approved faster than the card can be read: {out.unread}.",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from placet.domain.origins import is_target, texts_in
 from placet.domain.yaml_source import parse_yaml
 
 NAME_MAX = 64
+#: In a text: an address, a link, a path, a host, an account or a number of one.
+_TARGET = re.compile(r"[@/\\#]|\w\.\w|\d\D?\d\D?\d\D?\d")
 _TAKEN_MAX = 100
 #: Values of an argument, at most, that a rule names one by one.
 FEW = 5
@@ -115,7 +117,7 @@ def within(seen: Sequence[Mapping[str, Any]]) -> str:
     through, or what a mail talked the model into.
     """
     names = _names(seen)
-    if any(is_target(text) for name in unlimited(seen) for each in seen for _, text in texts_in(each.get(name))):
+    if any(_may_be_target(each[name]) for name in unlimited(seen) for each in seen if name in each):
         raise NotSuggested(
             "The approved calls had many targets, such as addresses or accounts: a rule would allow any."
         )
@@ -137,12 +139,31 @@ def unlimited(seen: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in _names(seen) if not _among("", [each[name] for each in seen if name in each])]
 
 
+def ranges(seen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return in words the arguments that `within` lets have any number of a range."""
+    found = {name: [each[name] for each in seen if name in each] for name in _names(seen)}
+    return [
+        f"{name}: {_json(min(values))} – {_json(max(values))}"
+        for name, values in found.items()
+        if _are_numbers(values) and min(values) < max(values)
+    ]
+
+
+def _may_be_target(value: Any) -> bool:
+    """Tell whether a value says where something goes, as far as its form tells: all that is no plain prose does."""
+    return not isinstance(value, str) or " " not in value.strip() or _TARGET.search(value) is not None
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+
+
 def _names(seen: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted({name for each in seen for name in each})
 
 
 def _among(argument: str, values: Sequence[Any]) -> str:
-    if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+    if _are_numbers(values):
         low, high = min(values), max(values)
         return (
             f"{argument} == {_json(low)}"
