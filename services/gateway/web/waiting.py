@@ -136,13 +136,6 @@ class Group:
             return ()
         return tuple(card for card in self.cards if card.open and card.mine and not card.alone)
 
-    @property
-    def in_one_table(self) -> bool:
-        """Whether several may be chosen at once, and every value in which they differ is shown uncut."""
-        names = set(self.differing)
-        shown = (each.text for card in self.cards for each in card.shown.arguments if each.name in names)
-        return len(self.together) > 1 and all(len(each) <= VALUE_MAX for each in shown)
-
     def values(self, card: Waiting) -> tuple[str, ...]:
         """Return a card's values of the arguments that differ; a long one is cut and names its digest."""
         found = {each.name: each.text for each in card.shown.arguments}
@@ -191,7 +184,7 @@ def grouped(cards: Iterable[Waiting], *, whole: bool = False) -> tuple[Group, ..
     `whole`: whatever their sentences, those too whose differences all stand in one table.
     """
     cards = tuple(cards)
-    tables = {kind for kind, group in _groups(cards, _kind).items() if group.in_one_table} if whole else set()
+    tables = {kind for kind, group in _groups(cards, _kind).items() if len(group.together) > 1} if whole else set()
     return tuple(_groups(cards, lambda card: kind if (kind := _kind(card)) in tables else _sentence(card)).values())
 
 
@@ -207,9 +200,11 @@ def _sentence(card: Waiting) -> Key:
 
 
 def _kind(card: Waiting) -> Key:
-    """Return what calls share that may differ in their arguments alone; what is never chosen stands apart."""
-    approval = card.approval
-    return approval.tool, approval.rule, approval.call.schema_digest, card.hidden, bool(card.alone)
+    """Return what calls share that may differ in short values alone; what is never chosen stands apart."""
+    approval, told = card.approval, card.shown.arguments
+    # A long value is cut in the table, so there it may not differ.
+    given = (each for arg in told for each in (arg.name, arg.text if len(arg.text) > VALUE_MAX else ""))
+    return approval.tool, approval.rule, approval.call.schema_digest, card.hidden, bool(card.alone), *given
 
 
 def _differing(cards: Sequence[Waiting]) -> tuple[str, ...]:

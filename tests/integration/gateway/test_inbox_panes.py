@@ -228,6 +228,8 @@ async def test_all_of_a_filter_are_chosen_where_sentences_name_what_differs(hous
     apart = [
         hold(house, "close", "Close ticket 50?", {"ticket": 50, "why": "done"}, rule="another"),
         hold(house, "close", "Close ticket 51?", {"ticket": 51, "why": "do\u202ene"}),
+        hold(house, "close", "Close ticket 52?", {"ticket": 52, "why": "done " * 40}),
+        hold(house, "close", "Close ticket 53?", {"ticket": 53, "why": "done", "how": "fast"}),
         *(hold(house, "note", f"Write {letter}?", {"text": letter * 161}) for letter in "ab"),
     ]
     await visit(house, page, "/inbox?agent=default&whole=1")
