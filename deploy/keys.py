@@ -19,7 +19,7 @@ from placet.contracts.errors import PlacetError
 from placet.contracts.signing import SIGNERS, create_keys, create_next, key_id, public_keys, publish_keys
 
 PUBLIC = "public"
-_GONE = "taken-back.txt"
+_GONE, _PRIVATE = "taken-back.txt", ("*.private.json", "*.next.json")
 _ANNOUNCED = (
     "{kid} is announced and signs nothing yet: restart every service, so that each knows it, then run this again"
 )
@@ -78,15 +78,29 @@ def bring(backup: Path, folder: Path) -> list[str]:
     """Bring the keys of a backup into the folder of one machine; return the ids of those that stay taken back.
 
     Where private keys are, these stay and sign on: only public ones are brought, for what they have signed. A key that
-    was taken back here verifies nothing again. Raises KeysUnusable before anything is written.
+    was taken back, here or where the backup was made, signs and verifies nothing again. Raises KeysUnusable before
+    anything is written.
     """
     theirs, ours = ({key["kid"]: key for key in public_keys(each)} for each in (backup, folder))
-    gone = _taken_back(folder)
+    gone = _taken_back(folder) | _taken_back(backup)
+    stolen = [path for path in _private(folder) if key_id(path) in gone]
     if not _lie_together(folder):
         shutil.copytree(backup, folder, dirs_exist_ok=True)
-    _remember(folder, gone | _taken_back(backup))
+    for path in stolen:
+        path.unlink()
+        if (following := backup / path.name).exists():
+            shutil.copy2(following, path)
+    for path in _private(folder):
+        # Whatever signs verifies; where nothing is left, the next start makes a key.
+        if key_id(path) in gone:
+            path.unlink()
+    _remember(folder, gone)
     publish_keys(folder, [key for kid, key in {**theirs, **ours}.items() if kid not in gone])
-    return sorted(gone & theirs.keys())
+    return sorted(gone & (theirs.keys() | ours.keys()))
+
+
+def _private(folder: Path) -> list[Path]:
+    return [path for pattern in _PRIVATE for path in folder.glob(pattern)]
 
 
 def _taken_back(folder: Path) -> set[str]:
@@ -111,7 +125,7 @@ def _in_use(root: Path) -> dict[str, str]:
     return {
         key_id(path): state
         for folder in _folders(root)
-        for state, pattern in (("signs", "*.private.json"), ("announced", "*.next.json"))
+        for state, pattern in zip(("signs", "announced"), _PRIVATE, strict=True)
         for path in folder.glob(pattern)
     }
 

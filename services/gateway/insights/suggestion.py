@@ -15,6 +15,8 @@ NAME_MAX = 64
 #: In a text: an address, a link, a path, a host, an account or a number of one.
 _TARGET = re.compile(r"[@/\\#]|\w\.\w|\d\D?\d\D?\d\D?\d")
 _TAKEN_MAX = 100
+#: A whole number with as many digits may be an account's.
+_LONG = 100_000
 #: Values of an argument, at most, that a rule names one by one.
 FEW = 5
 _WHEN_MAX = 4_000
@@ -145,7 +147,7 @@ def ranges(seen: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"{name}: {_json(min(values))} – {_json(max(values))}"
         for name, values in found.items()
-        if _are_numbers(values) and min(values) < max(values)
+        if _are_numbers(values) and not _are_numbers_of_things(values) and min(values) < max(values)
     ]
 
 
@@ -158,12 +160,17 @@ def _are_numbers(values: Iterable[Any]) -> bool:
     return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
 
 
+def _are_numbers_of_things(values: Sequence[Any]) -> bool:
+    """Tell whether numbers may be those of accounts or the like: many, whole and long. What lies between is another."""
+    return all(isinstance(each, int) for each in values) and max(values) >= _LONG and len(set(values)) > FEW
+
+
 def _names(seen: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted({name for each in seen for name in each})
 
 
 def _among(argument: str, values: Sequence[Any]) -> str:
-    if _are_numbers(values):
+    if _are_numbers(values) and not _are_numbers_of_things(values):
         low, high = min(values), max(values)
         return (
             f"{argument} == {_json(low)}"

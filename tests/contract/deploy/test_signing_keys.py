@@ -116,6 +116,22 @@ def test_a_backup_brings_no_stolen_key_again(tmp_path: Path) -> None:
     assert voted.key.kid in {kid for kid, _, _ in keys.listed(here)}
 
 
+def test_a_key_that_was_stolen_where_the_backup_was_made_signs_nowhere(tmp_path: Path) -> None:
+    """A second machine had it from an earlier backup, and would have signed on with it."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    create_keys(first)
+    keys.bring(first, second)
+    stolen = load_signer(first, "policy").key.kid
+    for _ in range(2):
+        keys.rotate(first, "policy")
+    keys.forget(first, stolen or "")
+    told = [keys.bring(first, second) for _ in range(2)]
+    create_keys(second)
+    assert [[stolen], []] == told
+    assert load_signer(first, "policy").key.kid == load_signer(second, "policy").key.kid
+    assert stolen not in {kid for kid, _, _ in keys.listed(second)}
+
+
 def test_a_backup_brings_its_keys_where_there_are_none_or_others(tmp_path: Path) -> None:
     """On a new machine the backup's keys sign; where a start has made some, those do, and the old ones verify."""
     backup, empty, begun = (tmp_path / name for name in ("backup", "empty", "begun"))

@@ -266,7 +266,8 @@ def test_no_rule_is_suggested_that_lets_any_target_through(target: str) -> None:
     assert ["note"] == unlimited([{"to": targets[0], "note": f"No. {number}"} for number in range(20)])
 
 
-def test_a_range_of_numbers_is_said_in_words() -> None:
-    """Any account between two that were approved would pass: whoever decides about the rule reads so."""
-    seen = [{"account": 10_000_000 + number, "n": 1} for number in range(20)]
-    assert ["account: 10000000 – 10000019"] == ranges(seen)
+def test_a_range_of_numbers_is_said_in_words_and_is_none_of_accounts() -> None:
+    """Any amount between two that were approved passes, as its reader is told; an account between two is another's."""
+    assert ["amount: 5 – 24"] == ranges([{"amount": 5 + number, "n": 1} for number in range(20)])
+    with pytest.raises(NotSuggested, match="many targets"):
+        within([{"account": 10_000_000 + number, "n": 1} for number in range(20)])
