@@ -77,9 +77,11 @@ SELECT min(number) AS oldest, coalesce(max(number) FILTER (
 DELETE FROM gateway.checkpoints WHERE tenant = :tenant AND number < :number
 
 -- name: opened_by
--- What somebody opened for themselves: who opens for visitors of theirs, named or not, is not their end user.
+-- What somebody opened for themselves and wrote in: who opens for visitors, named or not, is not their end user.
 SELECT tenant, conversation_id FROM gateway.conversations AS c
-WHERE created_by = :identity AND visitor IS NULL AND NOT EXISTS (
+WHERE created_by = :identity AND visitor IS NULL
+    AND EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
+    AND NOT EXISTS (
         SELECT FROM agent.messages AS m
         WHERE m.conversation_id = c.conversation_id AND m.author ->> 'kind' = 'visitor'
     )

@@ -60,7 +60,7 @@ async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
         known = await store.load_letter(work.connection, letter.dead_letter_id)
         if known is not None and known.state == State.REPLAYED:
             to = MACHINE.next_state(State.REPLAYED, Event.BURIED_AGAIN)
-            await store.move_letter(work, known, to, reason=letter.reason)
+            await store.move_letter(work, known, to, again=letter)
             work.record(
                 _change(letter.tenant, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to, letter.service)
             )

@@ -42,14 +42,16 @@ async def count_open(connection: Connection) -> int:
     return count
 
 
-async def move_letter(work: Work, letter: DeadLetterRow, to: State, *, reason: str = "", by: str | None = None) -> None:
-    """Change the state of a locked dead letter."""
-    values: dict[str, object] = {"state": to, "resolved_by": by, "resolved_at": None if to is State.OPEN else work.now}
-    if to is State.OPEN:
-        values |= {"received_at": work.now, "reason": reason}
-    elif to is State.DISCARDED:
-        # It goes nowhere any more; what was signed in it names people.
-        values["body"] = ""
+async def move_letter(
+    work: Work, letter: DeadLetterRow, to: State, *, again: Letter | None = None, by: str | None = None
+) -> None:
+    """Change the state of a locked dead letter; `again` is it as it came back, where it is opened again.
+
+    Its body is kept while somebody may still replay it: what was signed in it names people.
+    """
+    values: dict[str, object] = {"state": to, "resolved_by": by, "resolved_at": work.now, "body": ""}
+    if again is not None:
+        values |= {"resolved_at": None, "received_at": work.now, "reason": again.reason, "body": again.body}
     same = (LETTERS.c.dead_letter_id == letter.dead_letter_id) & (LETTERS.c.state == letter.state)
     result = await work.connection.execute(sa.update(LETTERS).where(same).values(**values))
     if result.rowcount != 1:

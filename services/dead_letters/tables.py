@@ -33,7 +33,7 @@ class DeadLetterRow(SQLModel, table=True):
     reason: str
     message_id: str
     message_type: str
-    #: As it came; empty once it was discarded.
+    #: As it came; empty once it was replayed or discarded.
     body: str
     #: The body as people may see it: redacted.
     shown_body: str

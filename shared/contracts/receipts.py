@@ -258,22 +258,25 @@ class _Check:
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
         edits = any(each["verb"] == "edit" for each in accepted)
         self.expect("votes", "whether it was edited", edits, approval["edited"])
-        self.numbered(rows, approval["revision"], edited=edits)
-        return f"ended {approval['state']}{by}; {self.sealed_votes(votes, rows)}"
+        told, spared = self.sealed_votes(votes, rows)
+        self.numbered(rows, approval["revision"], spared, edited=edits)
+        return f"ended {approval['state']}{by}; {told}"
 
-    def numbered(self, rows: Collection[_Row], last: int, *, edited: bool) -> None:
-        """Miss a change of what waits: each has the next number, an end the last one; erased rows do not say which."""
+    def numbered(self, rows: Collection[_Row], last: int, spared: int, *, edited: bool) -> None:
+        """Miss a change of what waits: each has the next number, an end the last one; so many erased rows had one."""
         told = [(row.details["revision"], row.sealed["to_state"]) for row in rows if "revision" in row.details]
         gone = {*range(1, last + 1)} - {number for number, state in told if state == "pending"}
         # An edit that ends it changes it too.
         gone -= {number for number, state in told if state == "approved" and edited}
-        erased = [row.sealed["to_state"] for row in rows if not row.said]
-        if len(gone) > sum(state == "pending" or (state == "approved" and edited) for state in erased):
+        if len(gone) > spared:
             self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
 
-    def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> str:
-        """Find the sealed row of each decision, and of each that is not signed what took its signature away."""
-        left, signed, withheld = [*rows], 0, 0
+    def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> tuple[str, int]:
+        """Find the sealed row of each decision, and of each that is not signed what took its signature away.
+
+        Beside what is told of it, how many erased rows had a number: a refused decision has none, nor an end.
+        """
+        left, signed, withheld, spared = [*rows], 0, 0, 0
         redacted = any(row.details.get("shown") for row in [*rows, *self.moves("agent")])
         # Who signed has a row of their own: of what is not signed it is the one that is left, or that was erased.
         for vote in sorted(votes, key=lambda each: each["signed"] is None):
@@ -289,6 +292,7 @@ class _Check:
             if row is None or (accepted and is_edit and not asked):
                 self.problem("votes", f"nothing sealed tells {part}")
             if row is None or not row.said:
+                spared += row is not None and accepted and (is_edit or row.sealed["to_state"] == "pending")
                 continue
             if accepted:
                 self.opened("votes", row, "proof", vote["known_by"])
@@ -298,12 +302,13 @@ class _Check:
         for row in left:
             # Of an edit that was never judged, or refused then, the row that asks policy is left.
             asked = row.details.get("outcome") == "asked" if row.said else row.sealed["event"] == "edit"
+            spared += not row.said and row.sealed["event"] not in VERBS and row.sealed["to_state"] == "pending"
             if row.sealed["event"] in VERBS and not asked:
                 who = row.said["actor"] if row.said else "somebody who was erased"
                 self.problem("votes", f"a decision of {who} is not here, which row {row.name} tells")
         stated = "withheld or erased: the gateway states whose they are, what they say and what came of them"
         more = f"; {withheld} more, {stated}" if withheld else ""
-        return f"{signed} decisions, signed with what was seen and how their makers were known{more}"
+        return f"{signed} decisions, signed with what was seen and how their makers were known{more}", spared
 
     @staticmethod
     def take(left: list[_Row], vote: Json, events: Collection[str], outcomes: Collection[str | None]) -> _Row | None:

@@ -205,14 +205,20 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
 
 async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(house: Embedded) -> None:
     """Whose key opened it wrote nothing: their erasure takes none of its words, and the visitor's own takes all."""
-    visitor = await a_visitor(key_of(house, "keeper"))
+    keeper = key_of(house, "keeper")
+    visitor, silent = await a_visitor(keeper), await a_visitor(keeper)
     await visitor.say("find red shoes under 500")
     call_id = (await visitor.see(is_result("search_products")))["data"]["call_id"]
     await visitor.see_answer()
     gone = run(house, "person", "erase", "keeper", "--yes")
     answer = await house.caller().request("GET", f"/v1/tool-calls/{call_id}")
     opened = "SELECT created_by FROM gateway.conversations WHERE conversation_id = %s"
-    assert (0, 200) == (gone["conversations"], answer.status_code)
+    assert (0, [], 200, 200) == (
+        gone["conversations"],
+        gone["left"],
+        answer.status_code,
+        (await Caller(house.caller().url, silent.token).request("GET", silent.path)).status_code,
+    )
     assert [f"person:{gone['pseudonym']}"] == told(house, opened, visitor.conversation)
     assert 1 == run(house, "person", "erase", f"visitor:{visitor.conversation}", "--yes")["conversations"]
 

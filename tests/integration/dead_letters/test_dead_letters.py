@@ -141,8 +141,11 @@ async def test_a_replayed_letter_goes_back_as_it_was(replica: Replica) -> None:
         await replica.send(resolving(letter, "replay"))
     assert [True] == [event.id.encode() in body and b"no-4929" in body for body in came]
     assert [("replayed", "person:grace")] == await states(replica)
+    kept = "SELECT body FROM dead_letters.dead_letters"
+    assert [""] == [row["body"] for row in await replica.rows(kept)]
     assert letter == await buried(replica, event)
     assert [("open", None)] == await states(replica)
+    assert [True] == [event.id in row["body"] for row in await replica.rows(kept)]
 
 
 @pytest.mark.parametrize(

@@ -443,6 +443,18 @@ def test_who_ended_it_and_was_erased_pardons_no_row_of_another(house: House) -> 
     assert [set(), {"votes"}] == found
 
 
+def test_an_erased_refusal_pardons_no_row_of_another(house: House) -> None:
+    """It had no number: beside what Cem tried in vain, Ada's yes was deleted with its row, unseen."""
+    told, rows = refusals(house)
+    told["votes"][2] |= {"signed": None, "person": "person:erased-1"}
+    told["permit"] = None
+    tried = {**rows[-1], "from_state": "pending", "to_state": "pending", "erased": True}
+    before = [*rows[:-3], tried, *rows[-3:-1]]
+    gone = [*rows[:-3], tried, rows[-2]]
+    found = [house.wrong(told, before), house.wrong(told | {"votes": told["votes"][1:]}, gone)]
+    assert [set(), {"votes"}] == found
+
+
 def test_who_edited_keeps_their_row_where_another_was_erased(house: House) -> None:
     """Ada's edit of redacted arguments is not signed here, and its row is hers; Bob, who approved it, was erased."""
     told, rows = redacted(house)
