@@ -94,3 +94,19 @@ INSERT INTO executor.history (tenant, machine, subject_id, event, from_state, to
 SELECT tenant, 'execution', call_id, 'released', 'staged', 'running', 'restore', call_id,
     jsonb_build_object('fence', fence, 'permit_id', permit_id, 'pool', pool)
 FROM doubted
+
+-- name: tell_cards
+-- Cards of what waits say that it may have run since; those in Slack at once, where they stand.
+UPDATE notifier.deliveries SET card = card || '{"restored": true}' WHERE pending
+
+-- name: show_cards
+WITH due AS (
+    UPDATE notifier.deliveries
+    SET state = 'due', version = version + 1, due_at = %(restored_at)s, attempt = 0, error = ''
+    WHERE pending AND state = 'sent' AND split_part(channel, ':', 1) = 'slack'
+    RETURNING *
+)
+INSERT INTO notifier.history (tenant, machine, subject_id, event, from_state, to_state, actor, call_id, detail)
+SELECT tenant, 'delivery', delivery_id, 'revised', 'sent', 'due', 'restore', call_id,
+    jsonb_build_object('approval_id', approval_id, 'channel', channel, 'revision', revision)
+FROM due

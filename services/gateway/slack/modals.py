@@ -84,6 +84,9 @@ def more_modal(row: Row, url: str, locale: str, name_of: Callable[[str], str]) -
         (text(locale, "Digest"), row["digest"]),
     ]
     blocks = [_summary(row), *shown]
+    if row["state"] == "pending" and row.get("restored_at"):
+        words = "Placet was restored from a backup after this was asked. See first whether it has run in the meantime."
+        blocks.insert(0, kit.section(kit.plain(f"⚠ {text(locale, words)}", _FACT_MAX)))
     if not whole:
         blocks.append(kit.section(kit.plain(text(locale, "There is more than Slack can show."), _FACT_MAX)))
     blocks += [kit.context(kit.plain(f"{label}: {visible(value)}", _FACT_MAX)) for label, value in facts if value]

@@ -269,6 +269,9 @@ def _warnings(card: Card) -> Iterator[Block]:
 
 
 def _stopped(card: Card) -> Iterator[Block]:
+    if card.is_open and card.restored:
+        words = "Placet was restored from a backup after this was asked. See first whether it has run in the meantime."
+        yield kit.section(kit.plain(f"⚠ {text(card.locale, words)}", TEXT_MAX))
     if card.is_open and card.stopped:
         words = "An administrator has stopped such calls. It can be approved when they are allowed again."
         yield kit.section(kit.plain(f"⛔ {text(card.locale, words)} “{visible(card.stopped)}”", TEXT_MAX))

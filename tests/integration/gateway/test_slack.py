@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -321,6 +322,15 @@ async def test_more_names_people_as_the_directory_does(scene: Scene) -> None:
         "May decide: Grace, finance, whoever asked",
         "Decided by: Grace",
     ]
+
+
+async def test_more_says_that_the_house_was_restored(scene: Scene) -> None:
+    """Above all else: what was asked before the restore may have run since."""
+    _, card = scene.waiting()
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    scene.house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%s, %s)", soon, soon)
+    await scene.person().click(card, names.MORE)
+    assert "restored from a backup" in (await scene.view())["blocks"][0]["text"]["text"]
 
 
 async def test_edited_arguments_come_from_the_tool_s_form(scene: Scene) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from pydantic import SecretStr
 
+from placet.cli.backup.settling import statement
 from placet.contracts.messages import ApprovalCommented
 from placet.domain.directory import Directory
 from placet.notifier.channels.slack import SlackChannel
@@ -47,8 +48,8 @@ async def deliver(replica: Replica, worker: Worker) -> None:
         await worker.run_once()
         if (await replica.rows(LEFT))[0]["left"] == 0:
             return
-        for statement in (HURRY, FREE, FORGIVE):
-            await replica.execute(statement)
+        for each in (HURRY, FREE, FORGIVE):
+            await replica.execute(each)
     raise AssertionError("cards were not through")
 
 
@@ -149,6 +150,26 @@ async def test_cards_say_that_calls_are_stopped_until_they_may_run_again(replica
         approvable = [card.versions[-1] for card in slack.cards() if "placet_approve" in card.buttons]
     assert ([False, False], [True, False], [True, False, True]) == (before, stopped, further)
     assert ((further, versions), [False] * 3, 3) == (again, lifted, len(approvable))
+
+
+async def test_cards_say_that_the_house_was_restored(replica: Replica) -> None:
+    """What waits may have run since the backup: its card says so where it stands, with its buttons, to the end."""
+    async with slack_server() as slack:
+        worker = a_worker(replica, slack)
+        news = opened("slack:#ops", expires_at=NOON + timedelta(hours=1))
+        await replica.send(news)
+        await deliver(replica, worker)
+        for each in ("tell_cards", "show_cards"):
+            await replica.execute(statement(each).replace("%(restored_at)s", "now()"))
+        await deliver(replica, worker)
+        (card,) = slack.cards()
+        told = ("See first whether it has run" in card.words, "placet_approve" in card.buttons)
+        await replica.send(closed(news, revision=2, decided_by="person:ada"))
+        await deliver(replica, worker)
+        (card,) = slack.cards()
+    assert ((True, True), False) == (told, "See first whether it has run" in card.words)
+    history = await replica.rows("SELECT from_state, to_state FROM notifier.history WHERE actor = 'restore'")
+    assert [("sent", "due")] == [(row["from_state"], row["to_state"]) for row in history]
 
 
 @pytest.mark.usefixtures("stops")
