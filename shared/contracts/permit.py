@@ -18,7 +18,7 @@ from placet.contracts.canonical import call_digest
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.message import Digest, Value
-from placet.contracts.messages.stage import OnFailure, StagedCall
+from placet.contracts.messages.stage import OnFailure, StagedCall, WorkspaceBase
 from placet.contracts.messages.tool_calls import Pool, ToolCall
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, payload_of
 
@@ -57,10 +57,15 @@ class Permit(Value):
     exp: int
     tenant: str
     requester: str = Field(description="Whom the tool may take for its subject.")
+    agent: str = Field(description="Whose stops, files and rights count.")
     message_id: str = Field(description="The message that led to the call.")
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
     after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
+    base: WorkspaceBase | None = Field(
+        default=None,
+        description="What the call reads beneath its workspace; of a staged call its permit to stage says it.",
+    )
     mode: PermitMode = "run"
     commit: str = Field(default="", description="Of a staged call: the `commit_changes` that it is part of.")
     on_failure: OnFailure = Field(
@@ -134,6 +139,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
         tenant=call.tenant,
         requester=call.requester,
+        agent=call.agent,
         message_id=call.message_id,
         digest=call.digest,
         reference=reference,
@@ -141,6 +147,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         **consent.people,
         rule=consent.rule,
         rulebook=consent.rulebook,
+        base=call.base,
         mode=mode,
     )
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
@@ -161,7 +168,7 @@ def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call doe
 
     It is usable when `after`, the staged call before it or the commit itself, has ended, and nothing before it that
     says `stop` has failed. Its id is another than that of the permit by which the call was staged. Whose yes is behind
-    the commit, `consent`, is behind each of its calls.
+    the commit, `consent`, is behind each of its calls; so is its agent, for a workspace has entries of one agent alone.
     """
     permit = Permit(
         iss=signer.issuer,
@@ -172,6 +179,7 @@ def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call doe
         exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
         tenant=commit.tenant,
         requester=staged.requester,
+        agent=commit.agent,
         message_id=staged.message_id,
         digest=staged.digest,
         reference=reference,
@@ -239,8 +247,12 @@ def verify_permit(
         permit = Permit.model_validate(verifier.verify(Purpose.PERMIT, token))
     except (BadSignature, ValidationError) as error:
         raise SecurityAlert(f"forged permit for call {call.call_id}: {error}") from error
-    expected = (call.call_id, pool, call.tenant, call.requester, call.message_id, digest_of(call), call.digest)
-    bound = (permit.sub, permit.aud, permit.tenant, permit.requester, permit.message_id, permit.digest, permit.digest)
+    for_whom = (call.tenant, call.requester, call.agent, call.message_id)
+    # What a staged call stood on was compared when it was staged.
+    base = None if permit.mode == "staged_call" else call.base
+    expected = (call.call_id, pool, for_whom, digest_of(call), call.digest, base)
+    whose = (permit.tenant, permit.requester, permit.agent, permit.message_id)
+    bound = (permit.sub, permit.aud, whose, permit.digest, permit.digest, permit.base)
     if bound != expected or permit.mode not in modes:
         raise SecurityAlert(f"permit {permit.jti} does not fit call {call.call_id}")
     return permit

@@ -137,6 +137,22 @@ MUTANTS = (
         (*_PERMIT, "tests/unit/shared/test_signed.py"),
     ),
     Mutant(
+        "permit-of-another-agent",
+        "a permitted call runs as any agent: in its files, and past its stops",
+        "shared/contracts/permit.py",
+        "for_whom = (call.tenant, call.requester, call.agent, call.message_id)",
+        "for_whom = (call.tenant, call.requester, permit.agent, call.message_id)",
+        _PERMIT,
+    ),
+    Mutant(
+        "permit-on-another-base",
+        "a permitted call reads what waits in any other conversation of its tenant",
+        "shared/contracts/permit.py",
+        'base = None if permit.mode == "staged_call" else call.base',
+        "base = permit.base",
+        _PERMIT,
+    ),
+    Mutant(
         "any-issuer",
         "any service signs for any purpose",
         "shared/contracts/signing.py",

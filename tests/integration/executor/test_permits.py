@@ -111,7 +111,9 @@ async def test_a_forged_permit_is_an_attack(house: House, tmp_path: Path) -> Non
     assert 0 == house.answers.qsize()
 
 
-@pytest.mark.parametrize("field", ["arguments", "tool", "conversation_id", "tenant", "call_id", "schema_digest"])
+@pytest.mark.parametrize(
+    "field", ["arguments", "tool", "conversation_id", "tenant", "call_id", "schema_digest", "agent"]
+)
 async def test_a_tampered_call_is_an_attack(house: House, field: str) -> None:
     """Whatever is changed after the permit was signed, nothing runs, also where the digest is changed to fit."""
     call, other = house.premises.call("add", a=1, b=1), house.premises.call("add", a=9, b=9)

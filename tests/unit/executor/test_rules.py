@@ -44,6 +44,7 @@ def a_permit(call: ToolCall, *, expires_at: datetime) -> Permit:
         exp=int(expires_at.timestamp()),
         tenant=call.tenant,
         requester=call.requester,
+        agent=call.agent,
         message_id=call.message_id,
         digest=call.digest,
         reference="verdict-1",

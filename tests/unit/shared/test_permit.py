@@ -12,7 +12,7 @@ import pytest
 
 from placet.contracts.canonical import ARGUMENTS_BYTES_MAX, canonical_text
 from placet.contracts.errors import PlacetError, SecurityAlert
-from placet.contracts.messages import ToolCall
+from placet.contracts.messages import ToolCall, WorkspaceBase
 from placet.contracts.permit import issue_permit, verify_permit
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
 from tests.builders import NOON, a_call
@@ -56,6 +56,8 @@ def test_permits_of_both_issuers_are_good(keys: Path, verifier: Verifier, issuer
         {"call_id": "other"},
         {"requester": "somebody-else"},
         {"message_id": "another-message"},
+        {"agent": "another-agent"},
+        {"base": WorkspaceBase(conversation_id="of-another-job", entries=9)},
     ],
 )
 def test_a_permit_fits_no_other_call(keys: Path, verifier: Verifier, change: dict[str, Any]) -> None:

@@ -102,7 +102,7 @@ def test_a_permit_is_good_for_its_mode_alone(signer: Signer, verifier: Verifier,
 
 
 def test_the_permit_of_a_staged_call_names_its_commit_and_its_place(signer: Signer, verifier: Verifier) -> None:
-    """It binds the digest of the staged call, comes after the one before it, and has an id of its own."""
+    """It binds digest and agent of the staged call, comes after the one before it, and has an id of its own."""
     call, commit = a_call(), a_call().model_copy(update={"call_id": "commit-1"})
     staged = StagedCall(
         call_id=call.call_id,
@@ -123,5 +123,8 @@ def test_the_permit_of_a_staged_call_names_its_commit_and_its_place(signer: Sign
             issue_permit(signer, call, pool="default", reference="v1", now=NOON, lifetime_seconds=60, mode="stage"),
         )
     )
+    others = call.model_copy(update={"agent": "another-agent"})
+    with pytest.raises(SecurityAlert):
+        verify_permit(verifier, token, others, pool="default", modes=("staged_call",))
     assert ("commit-1", ["commit-1"], "go_on") == (permit.commit, permit.after, permit.on_failure)
     assert first.jti != permit.jti
