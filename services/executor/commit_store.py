@@ -8,10 +8,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from placet.contracts.messages import ToolCall
 from placet.contracts.permit import Permit
 from placet.executor.plans import LEFT_TEXT, Decision, Entry, Step
-from placet.executor.rules import Admission, Outcome, stopped
+from placet.executor.rules import Outcome
 from placet.executor.states import MACHINE, WORKSPACE_MACHINE, Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt, Holder, Sweep, attempt_of, record
 from placet.executor.tables import Journal
@@ -116,18 +115,6 @@ async def next_call(work: Work, workspace: str, commit: str) -> Mapping[str, Any
     """Return the first staged call of a commit that has not ended; None where there is none."""
     rows = await work.run(QUERIES.next_call, workspace_id=workspace, commit_call_id=commit)
     return rows[0] if rows else None
-
-
-async def why_stopped(connection: Connection, call: ToolCall) -> Admission | None:
-    """Return what becomes of a call that an emergency stop covers; None where none does."""
-    rows = await connection.run(QUERIES.why_stopped, tenant=call.tenant, tool=call.tool, agent=call.agent)
-    reason: str | None = rows[0]["reason"]
-    return None if reason is None else stopped(reason)
-
-
-async def any_revoked(connection: Connection, keys: Sequence[str]) -> bool:
-    """Tell whether one of these API keys was revoked."""
-    return bool(keys) and bool((await connection.run(QUERIES.any_revoked, keys=list(keys)))[0]["revoked"])
 
 
 async def keep_permit(work: Work, call_id: str, token: str, permit: Permit) -> None:

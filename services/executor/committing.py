@@ -107,7 +107,7 @@ class Committing:
             workspace = await workspace_store.lock(work, arguments.workspace_id, call.tenant) if arguments else None
             if workspace is not None and workspace["commit_call_id"] == call.call_id:
                 return workspace if workspace["state"] == WorkspaceState.COMMITTING else None
-            problem = _problem(workspace, call.conversation_id)
+            problem = _problem(workspace, call.conversation_id) or attempt.void
             if workspace is not None and not problem:
                 decision = plans.decide(await commit_store.entries_of(work, workspace["workspace_id"]), call)
                 problem = decision.problem
@@ -149,8 +149,9 @@ class Committing:
         missing = sorted(decided.keys() - self.packs.keys())
         if missing:
             return [], f"no worker of this pool has the pack {missing[0]!r}"
-        if attempt.fence > self._attempts_max:
-            return [], "its worker was lost or broke off several times"
+        lost = "its worker was lost or broke off several times" if attempt.fence > self._attempts_max else ""
+        if problem := attempt.void or lost:
+            return [], problem
         try:
             return [f"{name}:{self.packs[name].scope(context)}" for name in decided], ""
         except _NOTHING_DONE as error:
@@ -292,10 +293,8 @@ class Committing:
             handover=next((each.handover for each in entries if each.handover), ""),
         )
         await self._answer(work, commit, outcome, before=before)
-        event = {
-            "committed": WorkspaceEvent.COMMITTED,
-            "conflicted": WorkspaceEvent.CONFLICTED,
-        }.get(result.state, WorkspaceEvent.FAILED)
+        known = {"committed": WorkspaceEvent.COMMITTED, "conflicted": WorkspaceEvent.CONFLICTED}
+        event = known.get(result.state, WorkspaceEvent.FAILED)
         if await workspace_store.any_waiting(work, key):
             event = WorkspaceEvent.REOPENED
         await workspace_store.end_workspace(work, workspace, event)

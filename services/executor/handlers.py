@@ -24,6 +24,7 @@ from placet.contracts.transitions import ExpectedRace
 from placet.executor import commit_store, rules, store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
+from placet.executor.standing import why_void
 from placet.executor.states import MACHINE, Event, State
 from placet.executor.store import Attempt, Wanted
 from placet.executor.tables import Journal
@@ -43,8 +44,9 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         each = _wanted(arrival, work, pool=pool, worker=worker)
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=worker.restored_at)
-        if admission.event is Event.CLAIMED and each.permit.by and _left(each.permit, worker):
-            admission = rules.consent_void()
+        if admission.event is Event.CLAIMED and each.permit.by:
+            left = worker.directory().has_lost(each.permit.by, each.permit.groups)
+            admission = rules.consent_void() if left else admission
         wanted[arrival.cause.id] = each, admission
         work.cause = arrival.cause
         store.record_admission(work, each, admission, worker=worker.holder.worker)
@@ -78,10 +80,6 @@ async def _replay(missed: Mapping[str, Wanted], work: Work) -> str:
         if takers.get(call_id) != key:
             return f"replayed permit {each.permit.jti}: call {call_id} was taken before"
     return ""
-
-
-def _left(permit: Permit, worker: Worker) -> bool:
-    return worker.directory().has_lost(permit.by, permit.groups)
 
 
 async def _turn_away(wanted: Wanted, admission: Admission, worker: Worker) -> None:
@@ -133,10 +131,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
     if workspace["journal"] != Journal.APPLIED or following is None or following["call_id"] != message.call_id:
         return
     spec = worker.specs.get(attempt.call.tool)
-    admission = await commit_store.why_stopped(work.connection, attempt.call)
-    if _left(permit, worker) or await commit_store.any_revoked(work.connection, permit.keys):
-        admission = admission or rules.consent_void()
-    admission = admission or rules.admit(
+    admission = await why_void(work.connection, attempt.call, permit, worker.directory()) or rules.admit(
         attempt.call, permit, spec, now=await work.clock(), restored=worker.restored_at
     )
     if admission.event is not Event.CLAIMED:

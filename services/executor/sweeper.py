@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -17,12 +18,13 @@ import structlog
 
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.messages import WorkspaceExpired
-from placet.contracts.permit import NOTHING_RAN, verify_permit
+from placet.contracts.permit import NOTHING_RAN, Permit, verify_permit
 from placet.contracts.topology import executor_queue
 from placet.executor import commit_store, rules, store, workspace_store
 from placet.executor.metrics import count_answer
-from placet.executor.rules import Outcome
+from placet.executor.rules import Admission, Outcome
 from placet.executor.slot_gate import NoSlot, SlotGate
+from placet.executor.standing import why_void
 from placet.executor.states import Event, State, WorkspaceEvent
 from placet.executor.store import Attempt, Sweep
 from placet.executor.worker import Worker
@@ -105,6 +107,8 @@ class Sweeper:
         if call_id is None:
             return 0
         attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
+        if void := await self._why_void(work, attempt):
+            attempt = replace(attempt, void=void.reason.removeprefix(NOTHING_RAN).removesuffix("."))
         await self._begin_again(work, attempt)
         return 1
 
@@ -170,12 +174,23 @@ class Sweeper:
             return 0
         try:
             async with self._gate.enter(), self._worker.units.begin() as work:
-                attempt = await store.take_lost(work, self._sweep, event, self._worker.holder)
-                if attempt is None:
+                lost = await store.find_lost(work.connection, self._sweep, event)
+                if lost is None:
                     return 0
+                if event is Event.RECLAIMED and (void := await self._why_void(work, lost)):
+                    return await self._leave(work, lost, void)
+                attempt = await store.begin_again(work, lost.call.call_id, lost.state, event, self._worker.holder)
                 await self._begin_again(work, attempt)
         except NoSlot:
             return 0
+        return 1
+
+    async def _leave(self, work: Work, lost: Attempt, void: Admission) -> int:
+        """Leave to its probe, or to be given up, what is repeated no more; what was stopped just now waits."""
+        if void != rules.consent_void():
+            return 0
+        log.warning("execution.void", call_id=lost.call.call_id, reason=void.reason)
+        await store.never_again(work.connection, lost)
         return 1
 
     async def _begin_again(self, work: Work, attempt: Attempt) -> None:
@@ -190,11 +205,22 @@ class Sweeper:
         else:
             work.act(lambda: self._worker.start(attempt))
 
+    def _permit(self, attempt: Attempt) -> Permit:
+        """Return the permit of the attempt; raise SecurityAlert where it is not of the stored call."""
+        verifier, modes = self._worker.verifier, (attempt.mode,)
+        return verify_permit(verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
+
+    async def _why_void(self, work: Work, attempt: Attempt) -> Admission | None:
+        """Return why a lost call may not begin anew; None where it may, and for what `_doubt` finds."""
+        with suppress(SecurityAlert):
+            permit = self._permit(attempt)
+            return await why_void(work.connection, attempt.call, permit, self._worker.directory())
+        return None
+
     def _doubt(self, attempt: Attempt) -> str:
         """Return why the stored call is not the signed one, or not the one its row speaks of; empty where it is."""
         try:
-            modes = (attempt.mode,)
-            verify_permit(self._worker.verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
+            self._permit(attempt)
         except SecurityAlert as alert:
             return str(alert)
         sweep = self._sweep

@@ -64,7 +64,7 @@ class ExecutionRow(SQLModel, table=True):
     tool: str
     schema_digest: str
     pool: str
-    #: Whether the tool was safe to repeat when the call was claimed.
+    #: Whether the tool was safe to repeat when the call was claimed; false, too, once nothing lets it begin again.
     idempotent: bool
     permit_id: str
     permit_issuer: str

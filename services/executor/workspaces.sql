@@ -226,15 +226,6 @@ ORDER BY e.position LIMIT 1
 -- name: keep_permit
 UPDATE executor.workspace_entries SET permit = :permit, on_failure = :on_failure WHERE call_id = :call_id
 
--- name: why_stopped
-SELECT min(reason) AS reason FROM read.stops
-WHERE coalesce(tenant = :tenant, true) AND coalesce(tool = :tool, true) AND coalesce(agent = :agent, true)
-
--- name: any_revoked
-SELECT EXISTS (
-    SELECT FROM read.api_keys WHERE key_id = ANY (:keys::text[]) AND revoked_at IS NOT NULL
-) AS revoked
-
 -- name: release
 UPDATE executor.executions
 SET state = :state, mode = 'staged_call', permit = :permit, permit_id = :permit_id, permit_issuer = :permit_issuer,

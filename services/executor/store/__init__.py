@@ -49,6 +49,8 @@ class Attempt:
     #: What the permit is good for, and how the call is to be staged where it is that.
     mode: PermitMode = "run"
     plan: StagePlan | None = None
+    #: Of a commit that was lost: why it may not begin to make its changes, half a sentence; empty where it may.
+    void: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +245,6 @@ async def probe(work: Work, attempt: Attempt, outcome: Outcome, holder: Holder) 
     return probing
 
 
-async def take_lost(work: Work, sweep: Sweep, event: Event, holder: Holder) -> Attempt | None:
-    """Begin the next attempt (RECLAIMED) or the probe (PROBED) of one lost call; None where there is none."""
-    lost = await find_lost(work.connection, sweep, event)
-    if lost is None:
-        return None
-    call_id, left = lost
-    return await begin_again(work, call_id, left, event, holder)
-
-
 async def begin_again(work: Work, call_id: str, left: State, event: Event, holder: Holder) -> Attempt:
     """Begin the next attempt, or the probe, of a call whose row is locked."""
     state = MACHINE.next_state(left, event)
@@ -264,18 +257,20 @@ async def begin_again(work: Work, call_id: str, left: State, event: Event, holde
     return attempt
 
 
-async def find_lost(connection: Connection, sweep: Sweep, event: Event) -> tuple[str, State] | None:
-    """Lock a lost attempt that is to be repeated (RECLAIMED) or waits for its tool's probe (PROBED), if there is one.
-
-    Return its call and its state.
-    """
+async def find_lost(connection: Connection, sweep: Sweep, event: Event) -> Attempt | None:
+    """Lock a lost attempt that is to be repeated (RECLAIMED) or waits for its probe (PROBED), if there is one."""
     values = _swept(sweep)
     if event is Event.PROBED:
         rows = await connection.run(QUERIES.to_probe, **values, timeouts=list(sweep.probed.values()))
     else:
         del values["probed"]
         rows = await connection.run(QUERIES.to_repeat, **values)
-    return (rows[0]["call_id"], State(rows[0]["state"])) if rows else None
+    return attempt_of(rows[0]) if rows else None
+
+
+async def never_again(connection: Connection, attempt: Attempt) -> None:
+    """Leave a lost attempt, whose row is locked, to its probe or to be given up, as if it were not safe to repeat."""
+    await connection.run(QUERIES.never_again, call_id=attempt.call.call_id)
 
 
 async def give_up(work: Work, sweep: Sweep, *, worker: str, limit: int) -> list[tuple[Attempt, datetime]]:

@@ -51,6 +51,18 @@ wanted AS (
     FROM wanted JOIN taken USING (call_id)
 )
 
+-- name: void
+-- The same of one call that was claimed before; `entries` are those of a commit.
+SELECT
+    (
+        SELECT min(s.reason) FROM read.stops AS s
+        WHERE coalesce(s.tenant = :tenant, true) AND coalesce(s.agent = :agent, true)
+            AND (coalesce(s.tool = :tool, true) OR s.tool IN (
+                SELECT tool FROM executor.workspace_entries WHERE call_id = ANY (:entries::text[])
+            ))
+    ) AS stopped,
+    EXISTS (SELECT FROM read.api_keys WHERE key_id = ANY (:keys::text[]) AND revoked_at IS NOT NULL) AS revoked
+
 -- name: takers
 SELECT call_id, cause ->> 'id' AS taken_by FROM executor.executions WHERE call_id = ANY (:call_ids::text[])
 
@@ -126,7 +138,7 @@ WHERE call_id = :call_id AND fence = :fence AND state = 'running' RETURNING *
 -- name: to_repeat
 -- Another attempt may begin, but never after the permit's end, whatever the tool can stand. Staging changes nothing
 -- outside, so that any call may be staged again; a commit has a duty of its own.
-SELECT call_id, state FROM executor.executions
+SELECT * FROM executor.executions
 WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
     AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
     AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
@@ -142,7 +154,7 @@ ORDER BY lease_until LIMIT 1 FOR UPDATE OF executions SKIP LOCKED
 -- Not before the tool must have ended, wherever it may still run: a worker that was cut off from the database alone is
 -- lost too, and a probe that looked before would say of a call under way that it did not run. The newest attempt began
 -- at `begun_at` if it is the first, and before its last renewal in any case.
-SELECT call_id, state FROM executor.executions
+SELECT * FROM executor.executions
 WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
     AND state = 'running' AND mode IS DISTINCT FROM 'stage'
     AND NOT (
@@ -155,6 +167,9 @@ WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND leas
             CASE fence WHEN 1 THEN begun_at ELSE lease_until END + make_interval(secs => probe.seconds)
     )
 ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+
+-- name: never_again
+UPDATE executor.executions SET idempotent = false WHERE call_id = :call_id
 
 -- name: begin_again
 UPDATE executor.executions AS e

@@ -119,7 +119,7 @@ async def broken_off(files: Premises, point: str, **changed: Any) -> tuple[Scene
         broken = break_off(house, point)
         if pack := changed.get("pack"):
             worker_of(house).committing.packs = {"files": pack}
-        await house.deliver(files.permitted(commit, mode="commit", issuer="approval"))
+        await house.deliver(files.permitted(commit, mode="commit", issuer="approval", said_with=["key-ada"]))
         await house.idle()
         assert broken.is_set() or pack
         assert 0 == house.answers.qsize()
@@ -136,7 +136,7 @@ async def gone_on(files: Premises, scene: Scene) -> tuple[str, list[str]]:
         assert 0 == await house.sweep("recover-commits")
         await house.idle()
         assert 0 == house.answers.qsize()
-    return kind, outcomes(result)
+    return kind, outcomes(result) if result else []
 
 
 @pytest.mark.parametrize("point", ["decided", "prepared", "compared", "applying", "made"])
@@ -147,6 +147,60 @@ async def test_a_commit_that_breaks_off_is_gone_on_with(files: Premises, point: 
     assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
     assert (AFTER, "committed") == (scene.files(), scene.state())
     assert ["claimed", "reclaimed", "succeeded"] == files.history(commit)
+
+
+STOP = "INSERT INTO read.stops VALUES ('stop-1', NULL, {}, {}, 'an incident')"
+VOIDS = {
+    "all is stopped": STOP.format("NULL", "NULL"),
+    "an entry is stopped": STOP.format("'edit_file'", "NULL"),
+    "commits are stopped": STOP.format("'commit_changes'", "NULL"),
+    "the agent is stopped": STOP.format("NULL", "'default'"),
+    "the key is revoked": "INSERT INTO read.api_keys VALUES ('key-ada', 'acme', now())",
+}
+IN_VAIN = {
+    "another tool is stopped": STOP.format("'delete_file'", "NULL"),
+    "another agent is stopped": STOP.format("NULL", "'treasury'"),
+    "another key is revoked": "INSERT INTO read.api_keys VALUES ('key-bob', 'acme', now())",
+}
+
+
+@pytest.mark.parametrize("void", VOIDS)
+@pytest.mark.parametrize("point", ["decided", "compared"])
+async def test_a_lost_commit_that_made_nothing_makes_nothing_where_its_yes_is_void(
+    files: Premises, point: str, void: str
+) -> None:
+    """Stopped or revoked since it was claimed: it ends, says why, and every file stays as it was."""
+    scene, _ = await broken_off(files, point)
+    files.sql(VOIDS[void])
+    assert ("failed", ["failed"] * 3) == await gone_on(files, scene)
+    assert BEFORE == scene.files()
+    (said,) = {row.error for row in files.sql("SELECT error FROM executor.workspace_entries")}
+    why = "may decide nothing any more" if "key" in void else "has stopped such calls (an incident)"
+    assert said.startswith(NOT_APPLIED)
+    assert why in said
+
+
+@pytest.mark.parametrize("void", VOIDS)
+async def test_a_commit_that_was_lost_before_it_was_decided_leaves_its_workspace(files: Premises, void: str) -> None:
+    """It ends as if it had been refused at the claim: what is staged still waits."""
+    scene, commit = await broken_off(files, "decided")
+    files.sql("UPDATE executor.workspaces SET state = 'open', commit_call_id = NULL")
+    files.sql("UPDATE executor.workspace_entries SET state = 'waiting', commit_call_id = NULL")
+    files.sql(VOIDS[void])
+    assert ("failed", []) == await gone_on(files, scene)
+    assert (BEFORE, "open") == (scene.files(), scene.state())
+    assert ["claimed", "reclaimed", "failed"] == files.history(commit)
+
+
+@pytest.mark.parametrize(
+    ("point", "void"), [*(("applying", each) for each in VOIDS), *(("compared", each) for each in IN_VAIN)]
+)
+async def test_a_lost_commit_is_gone_on_with_all_the_same(files: Premises, point: str, void: str) -> None:
+    """Half of its changes may be there, which only the rest makes whole; and what concerns others voids nothing."""
+    scene, _ = await broken_off(files, point)
+    files.sql((VOIDS | IN_VAIN)[void])
+    assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
+    assert AFTER == scene.files()
 
 
 async def test_a_commit_that_breaks_off_between_two_changes_is_rolled_forward(files: Premises) -> None:

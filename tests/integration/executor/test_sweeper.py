@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -16,26 +17,27 @@ from placet.executor import rules
 from placet.executor.states import State
 from placet.executor.store import Attempt, Holder, renew
 from placet.runtime.work import Cause
+from placet.tools import Ran
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import TOOLS, Gate, a_gate
 
 HOLDER = Holder("worker-1", 7200)
 
 
-async def a_lost_call(place: Premises, tool: str) -> tuple[ToolCall, Gate]:
+async def a_lost_call(place: Premises, tool: str, **permit: Any) -> tuple[ToolCall, Gate]:
     """Return a call whose worker went away in the middle of it, its lease run out, its gate open."""
-    call, gate = await an_orphaned_call(place, tool)
+    call, gate = await an_orphaned_call(place, tool, **permit)
     place.end_lease(call)
     return call, gate
 
 
-async def an_orphaned_call(place: Premises, tool: str) -> tuple[ToolCall, Gate]:
+async def an_orphaned_call(place: Premises, tool: str, **permit: Any) -> tuple[ToolCall, Gate]:
     """Return a call whose worker went away in the middle of it, its lease not yet run out, its gate open."""
     name = new_id()
     call, gate = place.call(tool, gate=name), a_gate(name)
     pool = place.catalog[tool].pool
     async with open_house(place, executor_pools=pool, executor_worker="lost", drain_seconds=0.01) as house:
-        await house.deliver(place.permitted(call, pool=pool), pool=pool)
+        await house.deliver(place.permitted(call, pool=pool, **permit), pool=pool)
         await gate.has_begun()
     gate.opened.set()
     return call, gate
@@ -100,6 +102,43 @@ async def test_no_attempt_begins_under_a_permit_that_is_over(place: Premises) ->
         place.sql("UPDATE executor.executions SET permit_expires_at = now()")
         assert 0 == await house.sweep("repeat-lost")
     assert (State.RUNNING, 1) == (place.execution(call).state, len(gate.attempts))
+
+
+@pytest.mark.parametrize("gone", ["key", "person"])
+async def test_a_lost_call_is_not_repeated_whose_yes_is_void_by_now(place: Premises, gone: str) -> None:
+    """The key of the yes was revoked, or its maker left, after the first attempt: it ends, and nobody knows how."""
+    yes = {"issuer": "approval", "by": ["person:ada"], "said_with": ["key-ada"]}
+    call, gate = await a_lost_call(place, "wait_repeatable", **yes)
+    void(place, gone)
+    async with open_house(place) as house:
+        assert [1, 0, 1] == [await house.sweep(duty) for duty in ("repeat-lost", "repeat-lost", "give-up-lost")]
+        answer = await house.answer()
+    assert isinstance(answer, ToolCallFinished)
+    assert ("unknown", rules.LOST_TEXT) == (answer.kind, answer.error)
+    assert (1, ["claimed", "gave_up"]) == (len(gate.attempts), place.history(call))
+
+
+async def test_a_void_yes_leaves_a_lost_call_to_its_probe(place: Premises) -> None:
+    """Looking changes nothing: where the tool can say whether it ran, it is asked, and the tool does not run again."""
+    call, gate = await a_lost_call(place, "wait_repeatable_verified", issuer="approval", said_with=["key-ada"])
+    gate.finding = Ran(data={"order": 7})
+    place.pass_deadline(call)
+    void(place, "key")
+    async with open_house(place) as house:
+        assert [1, 1] == [await house.sweep(duty) for duty in ("repeat-lost", "verify-lost")]
+        answer = await house.answer()
+    assert isinstance(answer, ToolCallFinished)
+    assert ("succeeded", {"order": 7}) == (answer.kind, answer.data)
+    assert (1, ["claimed", "probed", "succeeded"]) == (len(gate.attempts), place.history(call))
+
+
+def void(place: Premises, gone: str) -> None:
+    """Let nobody's yes count any more that was Ada's: her key is revoked, or she has left."""
+    if gone == "key":
+        place.sql("INSERT INTO read.api_keys VALUES ('key-ada', 'acme', now())")
+    else:
+        people = {"people": {"ada": {"active": False}}}
+        place.rulebook.write_text(json.dumps(json.loads(place.rulebook.read_text()) | people))
 
 
 async def test_what_was_not_safe_to_repeat_when_it_began_is_not_repeated(place: Premises) -> None:

@@ -1,0 +1,27 @@
+"""Whether what a genuine permit let begin may begin now: a staged call at its turn, a lost attempt, a lost commit.
+
+The claim asks the same within its own statement, for all calls that arrived together.
+"""
+
+from __future__ import annotations
+
+from placet.contracts.messages import COMMIT_TOOL, ToolCall
+from placet.contracts.permit import Permit
+from placet.domain.directory import Directory
+from placet.executor import rules
+from placet.executor.plans import arguments_of
+from placet.executor.rules import Admission
+from placet.executor.store import QUERIES
+from placet.runtime.sql import Connection
+
+
+async def why_void(connection: Connection, call: ToolCall, permit: Permit, directory: Directory) -> Admission | None:
+    """Return what becomes of a call that is stopped, or whose yes counts no more; None where it may begin.
+
+    A commit is stopped with any entry that it names. When the permit ends is no question here.
+    """
+    named = arguments_of(call.arguments) if call.tool == COMMIT_TOOL else None
+    about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": permit.keys}
+    (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
+    revoked = row["revoked"] or directory.has_lost(permit.by, permit.groups)
+    return rules.void(row["stopped"], revoked=revoked, late=False)
