@@ -256,18 +256,18 @@ class _Check:
             if each["seen"]["digest"] != approval["digest"] and not approval["edited"]:
                 self.problem("votes", f"{each['person']} saw another call")
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
-        edits = any(each["verb"] == "edit" for each in accepted)
-        self.expect("votes", "whether it was edited", edits, approval["edited"])
+        edits = {each["decision_id"] for each in accepted if each["verb"] == "edit"}
+        self.expect("votes", "whether it was edited", bool(edits), approval["edited"])
         told, spared = self.sealed_votes(votes, rows)
-        self.numbered(rows, approval["revision"], spared, edited=edits)
+        self.numbered(rows, approval["revision"], spared, edits)
         return f"ended {approval['state']}{by}; {told}"
 
-    def numbered(self, rows: Collection[_Row], last: int, spared: int, *, edited: bool) -> None:
+    def numbered(self, rows: Collection[_Row], last: int, spared: int, edits: Collection[str]) -> None:
         """Miss a change of what waits: each has the next number, an end the last one; so many erased rows had one."""
-        told = [(row.details["revision"], row.sealed["to_state"]) for row in rows if "revision" in row.details]
-        gone = {*range(1, last + 1)} - {number for number, state in told if state == "pending"}
+        told = [row for row in rows if "revision" in row.details]
         # An edit that ends it changes it too.
-        gone -= {number for number, state in told if state == "approved" and edited}
+        new = [row for row in told if row.sealed["to_state"] == "pending" or row.details.get("decision_id") in edits]
+        gone = {*range(1, last + 1)} - {row.details["revision"] for row in new}
         if len(gone) > spared:
             self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
 

@@ -432,6 +432,21 @@ def test_a_row_that_was_deleted_with_its_decision_is_missed(house: House) -> Non
     assert {"votes"} == house.wrong(told, [*rows[:-2], rows[-1]])
 
 
+def test_a_dissent_before_the_end_of_an_edited_call_is_missed(house: House) -> None:
+    """Only an edit that ends it has a number of its own; the end of what was edited before repeats the last one."""
+    told, rows = held(house)
+    told["votes"].append(house.vote("person:cem", "edit", told["proposal"]["digest"]))
+    told["approval"] |= {"edited": True, "revision": 3}
+    last = [{**each, "detail": {**each["detail"], "revision": 3}} for each in rows[-2:]]
+    whole = [*rows[:-2], *edit_of("person:cem", rows[-2]["detail"]), *last]
+    permit = house.permit("approval", told["proposal"]["digest"], **BY_BOB)
+    found = [
+        house.wrong(told, whole),
+        house.wrong(told | {"votes": told["votes"][1:], "permit": permit}, [*whole[:-2], whole[-1]]),
+    ]
+    assert [set(), {"votes"}] == found
+
+
 def test_who_ended_it_and_was_erased_pardons_no_row_of_another(house: House) -> None:
     """An end has no number of its own: with Bob erased, Ada's yes was deleted with its row, unseen."""
     told, rows = held(house)
