@@ -62,7 +62,11 @@ class _Bound:
         return _Bound(
             Extent(
                 self.value.size + rounds * empty.value.size + full.value.size,
-                self.value.items + (rounds if full.value.items or empty.value.items else 0.0),
+                max(
+                    self.value.items + (rounds if full.value.items or empty.value.items else 0.0),
+                    empty.value.items,
+                    full.value.items,
+                ),
             ),
             self.time + rounds * empty.time + full.time,
             self.made + rounds * empty.made + full.made,
@@ -89,10 +93,10 @@ def extent_of(value: Any) -> Extent:
             case str() as text:
                 size += _NUMBER + 4 * len(text) if not text.isascii() else _NUMBER + len(text)
             case Mapping() as entries:
-                items = max(items, float(len(entries)))
+                size, items = size + _NUMBER + _PLACE * len(entries), max(items, float(len(entries)))
                 waiting += [*entries.keys(), *entries.values()]
             case list() | tuple() as elements:
-                items = max(items, float(len(elements)))
+                size, items = size + _NUMBER + _PLACE * len(elements), max(items, float(len(elements)))
                 waiting += elements
             case _:
                 size += _NUMBER
@@ -130,7 +134,8 @@ def _plain(node: Node, scope: _Scope) -> _Bound:
             return _Bound(values[0], time, made)
         case Kind.LIST | Kind.STRUCT:
             size = sum(each.size + _PLACE for each in values)
-            return _Bound(Extent(size, float(len(values))), time, made + _PLACE * len(values))
+            items = max([float(len(values)), *(each.items for each in values)])
+            return _Bound(Extent(size, items), time, made + _PLACE * len(values))
         case _:
             cost = _FUNCTIONS.get(node.name)
             if cost is None:
@@ -161,7 +166,7 @@ def _loop(node: Node, scope: _Scope) -> _Bound:
     found = begun.and_after(shared, one_round(Extent(0.0)), one_round(whole_element))
     # What is gathered is copied in each round.
     copies = rounds * rounds / 2 if gathers else 0.0
-    value = Extent(found.value.size, rounds if gathers else found.value.items)
+    value = Extent(found.value.size, max(rounds, found.value.items) if gathers else found.value.items)
     found = _Bound(value, found.time + _ELEMENT_TIME * copies, found.made + _PLACE * copies)
     end = _bound(result, _Scope(scope.outside, {**scope.names, node.accumulator: value}, scope.runs, scope.loops))
     return _Bound(end.value, found.time + end.time, found.made + end.made)

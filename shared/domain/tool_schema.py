@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -23,16 +23,18 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from placet.contracts.canonical import canonical_text
+from placet.contracts.canonical import NotStrictJson, canonical_text
 from placet.domain.patterns import matches, pattern_problem
 
 #: Most errors reported for one call's arguments.
 ERRORS_MAX = 20
 #: Longest text of one error, in characters.
 DETAIL_MAX = 300
-#: Subschemas that one check goes through, 20 µs each at most. Without a bound, references and parts that stand in one
-#: another double it with each level.
-STEPS_MAX = 50_000
+#: Subschemas that one check goes through, and names that it matches with patterns, 40 µs each at most. Without a bound,
+#: references and parts that stand in one another double it with each level.
+STEPS_MAX = 25_000
+#: Values of an `enum` beyond which it is looked up, and not gone through for each value.
+_FEW = 32
 
 _FORMATS = FormatChecker(["date", "ipv4", "ipv6", "uuid"])
 #: Of schemas themselves; without `regex`, for RE2 reads patterns, and Python takes seconds for some of few characters.
@@ -56,6 +58,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
     del schema
     for pattern, subschema in patterns.items() if validator.is_type(instance, "object") else ():
         for name, value in instance.items():
+            _spend()
             if matches(pattern, name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
@@ -67,6 +70,7 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: A
         return
     named = schema.get("properties", {})
     for name, value in instance.items():
+        _spend(len(patterns))
         if name in named or any(matches(pattern, name) for pattern in patterns):
             continue
         if wanted is False:
@@ -81,20 +85,51 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> It
         yield ValidationError(f"{instance!r} has non-unique elements")
 
 
+def _enum(validator: Any, listed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if len(listed) <= _FEW:
+        yield from Draft202012Validator.VALIDATORS["enum"](validator, listed, instance, schema)
+        return
+    forms = _check.get().forms
+    if id(listed) not in forms:
+        forms[id(listed)] = frozenset(map(_form, listed))
+    if _form(instance) not in forms[id(listed)]:
+        yield ValidationError(f"{instance!r} is not one of {len(listed)} values")
+
+
+def _form(value: Any) -> str:
+    """Return what equal values of JSON share; of what has no canonical form its own text."""
+    try:
+        return canonical_text(value)
+    except NotStrictJson:
+        return json.dumps(value, sort_keys=True)
+
+
 class _TooCostlyError(Exception):
     """A check has gone through STEPS_MAX subschemas."""
 
 
-#: Steps that the check that runs here has left.
-_steps_left: ContextVar[list[int]] = ContextVar("steps_left")
+@dataclass(slots=True)
+class _Check:
+    """What the check that runs here has left, and long lists of values that it has read."""
+
+    steps: int = STEPS_MAX
+    #: By the list's identity: the schema outlives the check.
+    forms: dict[int, frozenset[str]] = field(default_factory=dict)
+
+
+_check: ContextVar[_Check] = ContextVar("check")
+
+
+def _spend(steps: int = 1) -> None:
+    check = _check.get()
+    check.steps -= steps
+    if check.steps < 0:
+        raise _TooCostlyError
 
 
 def _entering(validator: Any, **changes: Any) -> Any:
     """Return a validator for a subschema: always ours, also where it names a dialect, whose own has other patterns."""
-    left = _steps_left.get()
-    left[0] -= 1
-    if left[0] < 0:
-        raise _TooCostlyError
+    _spend()
     kept = {"schema": validator.schema, "format_checker": _FORMATS, "_resolver": validator._resolver}  # noqa: SLF001 - as attrs would
     return _Validator(**kept | changes)
 
@@ -103,6 +138,7 @@ def _entering(validator: Any, **changes: Any) -> Any:
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {
+        "enum": _enum,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
@@ -186,7 +222,7 @@ def argument_errors(
     validator: Draft202012Validator, arguments: dict[str, Any], redact: list[str]
 ) -> list[ArgumentError]:
     """Return at most ERRORS_MAX errors, sorted by pointer; values below `redact` are never quoted."""
-    began = _steps_left.set([STEPS_MAX])
+    began = _check.set(_Check())
     try:
         found = list(islice(validator.iter_errors(arguments), ERRORS_MAX))
     except RecursionError:
@@ -194,7 +230,7 @@ def argument_errors(
     except _TooCostlyError:
         return [ArgumentError("", "too costly to check: write less, or give the tool a plainer schema")]
     finally:
-        _steps_left.reset(began)
+        _check.reset(began)
     errors = []
     for error in found:
         where = pointer(error.absolute_path)

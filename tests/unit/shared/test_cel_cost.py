@@ -142,6 +142,28 @@ def test_what_is_evaluated_takes_no_longer_than_its_bound(text: str, arguments: 
     assert time.process_time() - begun < 6 * TIME_MAX / 1e9
 
 
+#: Lists that stand in others, or come out of loops, are as long as they are; and empty ones are compared too.
+WRAPPED = {
+    "[arguments.a][0].all(x, !arguments.b.matches('x*y'))": {"a": [1] * 9_000, "b": "x" * 30_000},
+    "{'a': arguments.a}.a.all(x, !arguments.b.matches('x*y'))": {"a": [1] * 9_000, "b": "x" * 30_000},
+    "[arguments.a].all(z, z.all(x, !arguments.b.matches('x*y')))": {"a": [1] * 9_000, "b": "x" * 30_000},
+    "[1].map(q, arguments.a)[0].all(x, !arguments.b.matches('x*y'))": {"a": [1] * 9_000, "b": "x" * 30_000},
+    "arguments.a.all(x, arguments.a == arguments.b)": {"a": [[]] * 6_000, "b": [[]] * 6_000},
+    "arguments.a.all(x, !(1 in arguments.a))": {"a": [[]] * 9_000},
+    "arguments.a.all(x, !({} in arguments.a))": {"a": [{}] * 9_000},
+}
+
+
+@pytest.mark.parametrize("text", WRAPPED)
+def test_what_hides_how_long_a_list_is_hides_no_cost(text: str) -> None:
+    """A literal around a list counted as one element, a macro's list as its rounds, an empty list as nothing."""
+    expression = ENVIRONMENT.compile_condition(text)
+    begun = time.process_time()
+    with pytest.raises(ConditionFailed, match="too large for the condition"):
+        expression.holds({"arguments": WRAPPED[text]})
+    assert time.process_time() - begun < 1.0
+
+
 #: Of every function that goes through a text: one condition that calls it with the text `t`.
 READERS = {
     "size": "size(arguments.t) < 0",
