@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from secrets import token_hex
 from typing import Any
+
+import structlog
 
 from placet.contracts.visitors import ANONYMOUS
 from placet.deploy.retention.forgetting import Forgetting, pattern_of
@@ -21,6 +23,8 @@ from placet.domain.approvers import identity_of
 from placet.runtime.database import SERVICES, Database
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
+
+log = structlog.get_logger(__name__)
 
 _NO_TIME = timedelta(0)
 #: Shorter words are found in any text by chance.
@@ -40,6 +44,9 @@ class Erased:
     left: list[str]
     #: Rows of the history that say no more who did what.
     history: int
+    #: Conversations that their key opened and that stay, newest first, since whoever has the token wrote in them: each
+    #: is erased as that visitor's, `visitor:ID`, and found by nobody's name any more.
+    left_to_visitors: list[str] = field(default_factory=list)
 
 
 async def erase(database: Database, name: str) -> Erased:
@@ -57,6 +64,8 @@ async def erase(database: Database, name: str) -> Erased:
         known = theirs or rows or await Forgetting(identity).is_needed(connection)
         decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
         in_act = [row["conversation_id"] for row in await connection.run(QUERIES.in_act, calls=decided)]
+        rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
+        others = [row["conversation_id"] for row in rows]
     if not known:
         return Erased("", 0, [], 0)
     if left := [*in_act, *await _going_on(database, theirs)]:
@@ -87,7 +96,7 @@ async def erase(database: Database, name: str) -> Erased:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
         await forgetting.forget(connection)
     left = [row["conversation_id"] for row in rows]
-    return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())))
+    return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())), others)
 
 
 async def _blank(connection: Connection, identity: str, name: str, pseudonym: str, calls: Sequence[str]) -> None:
@@ -129,6 +138,9 @@ async def erase_asked(database: Database) -> int:
         asked = await connection.run(QUERIES.asked_erasures)
     for row in asked:
         erased = await erase(database, row["who"])
+        if erased.left_to_visitors:
+            conversations = erased.left_to_visitors
+            log.warning("erasure.left_to_visitors", erasure_id=row["erasure_id"], conversations=conversations)
         if not erased.left:
             async with database.single() as connection:
                 ended = {"erasure_id": row["erasure_id"], "pseudonym": erased.pseudonym}

@@ -87,6 +87,15 @@ WHERE created_by = :identity AND visitor IS NULL
     )
     OR :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
 
+-- name: left_to_visitors
+-- What somebody's key opened, and in which others, or they themselves, wrote with its token alone: nobody can tell.
+SELECT conversation_id FROM gateway.conversations AS c
+WHERE created_by = :identity AND visitor IS NULL AND EXISTS (
+        SELECT FROM agent.messages AS m
+        WHERE m.conversation_id = c.conversation_id AND m.author ->> 'kind' = 'visitor'
+    )
+ORDER BY created_at DESC
+
 -- name: written
 -- Those of these conversations that any service but the gateway knows.
 SELECT conversation_id FROM agent.conversations WHERE conversation_id = ANY (:ids::text[])

@@ -101,6 +101,8 @@ def erase_person(
         show_json(asdict(done))
     else:
         out.print(f"{done.conversations} conversations deleted; elsewhere they are {done.pseudonym} now")
+        for place in done.left_to_visitors:
+            out.print(f"opened with their key, and written in with its token: placet person erase visitor:{place}")
         for place in done.left:
             out.print(f"not deleted, because something goes on or waits there: {place}")
     if done.left:

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from placet.contracts.receipts import load_keys, verify
-from placet.contracts.signing import key_id
+from placet.contracts.signing import create_keys, key_id
 from placet.deploy import keys
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
@@ -208,6 +208,18 @@ def test_a_backup_without_keys_is_refused_before_anything_goes(databases: Databa
         assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
     told = placet("", "restore", str(tmp_path / "b"), "--data", str(tmp_path / "data"))
     assert (1, True, False) == (told.returncode, "no signing keys" in told.stderr, (tmp_path / "data").exists())
+
+
+def test_keys_that_cannot_be_read_are_refused_before_anything_goes(databases: Databases, tmp_path: Path) -> None:
+    """The data folder's or the backup's: found out afterwards, the database would be another's than the keys."""
+    with databases.fresh(migrate) as database_url:
+        assert 0 == placet(database_url, "backup", str(tmp_path / "b")).returncode
+    create_keys(tmp_path / "b" / "keys")
+    (tmp_path / "data" / "keys").mkdir(parents=True)
+    (tmp_path / "data" / "keys" / "public.json").write_text("{")
+    told = placet("", "restore", str(tmp_path / "b"), "--data", str(tmp_path / "data"))
+    assert (1, True) == (told.returncode, "holds no signing keys" in told.stderr), told.stderr
+    assert not (tmp_path / "data" / "postgres").exists()
 
 
 NO_INDEX = """

@@ -213,9 +213,10 @@ async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(h
     gone = run(house, "person", "erase", "keeper", "--yes")
     answer = await house.caller().request("GET", f"/v1/tool-calls/{call_id}")
     opened = "SELECT created_by FROM gateway.conversations WHERE conversation_id = %s"
-    assert (0, [], 200, 200) == (
+    assert (0, [], [visitor.conversation], 200, 200) == (
         gone["conversations"],
         gone["left"],
+        gone["left_to_visitors"],
         answer.status_code,
         (await Caller(house.caller().url, silent.token).request("GET", silent.path)).status_code,
     )

@@ -157,11 +157,15 @@ def _target(folder: Path, data: Path | None, *, replace: bool) -> Iterator[tuple
         yield _url(), gone
         return
     from placet.contracts.errors import PlacetError
+    from placet.contracts.signing import public_keys
     from placet.deploy.keys import bring
     from placet.embedded.local_postgres import LocalPostgres, refuse_unfit
     from placet.embedded.system import locked
 
     refuse_unfit(data.resolve())
+    # What cannot be read is said before anything goes.
+    for keys in (folder, data):
+        public_keys(keys / _KEYS)
     with locked(data):
         if (data / "postgres").is_dir() and not replace:
             raise PlacetError(f"{data} has a database: --replace throws it away")
