@@ -8,10 +8,11 @@ found through disguises too. Bare numbers and single words stand everywhere, so 
 from __future__ import annotations
 
 import re
+from array import array
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import unescape
 from typing import Any
 from unicodedata import is_normalized, normalize
@@ -28,8 +29,13 @@ from placet.domain.origins import AGENT, QUOTED, TOOL, USER, is_account, texts_i
 
 #: Texts of one call that are looked for, and characters of one of them: a longer one is what the model wrote.
 TEXTS_MAX, TEXT_MIN, TEXT_MAX = 32, 6, 512
+#: Texts that are looked for among all calls of a step, and places that are tried for them: the agent serves nobody else
+#: meanwhile. Of what is beyond nothing is said, and a condition holds it for nowhere.
+TEXTS_OF_STEP_MAX, TRIES_MAX = 256, 100_000
 #: Characters of each place that are looked through, the newest first.
-LOOKED_MAX = 1_000_000
+LOOKED_MAX = 250_000
+#: Messages whose quotes are known from an earlier step, and texts that are known without their spaces.
+_KNOWN_MAX, _BARE_MAX = 128, 8
 #: Tools that are named for one text.
 TOOLS_MAX = 5
 #: Longest part of the requester's message that goes beside a call, in characters.
@@ -52,6 +58,14 @@ _MORE_DIGITS = re.compile(r" \d{4}(?!\w)")
 _NUMBER = re.compile(r"[^a-z]*\d[^a-z]*[a-z]{0,4}\.?|(?:[a-z]{3}|[^\w\s]) ?[\d.,]+|\d{4}-\d\d-\d\d.*")
 _MANY_LETTERS = 8
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+
+
+@dataclass(slots=True)
+class _Left:
+    """What a step may still look for."""
+
+    texts: int = TEXTS_OF_STEP_MAX
+    tries: int = TRIES_MAX
 
 
 @dataclass(frozen=True)
@@ -88,27 +102,59 @@ class Before:
         for pointer, text in texts_in(arguments):
             if len(text) > TEXT_MAX or not says_something(plain := _plain(text)):
                 continue
-            if len(found) == TEXTS_MAX:
+            if len(found) == TEXTS_MAX or self._left.texts == 0:
                 break
-            found[pointer] = self._places(text, plain)
+            self._left.texts -= 1
+            places = self._places(text, plain)
+            if self._left.tries <= 0:
+                break
+            found[pointer] = places
         return found
+
+    @cached_property
+    def _left(self) -> _Left:
+        return _Left()
 
     def _places(self, text: str, plain: str) -> list[str]:
         own, quoted = self._said
         places = []
         if _is_spelt_plainly(text):
-            places += [USER] if _is_named_in(plain, own) else []
-            places += [AGENT] if _is_named_in(plain, self._told) else []
-        places += [QUOTED] if _stands_in(plain, quoted) else []
-        tools = [tool for tool, brought in self._brought.items() if _stands_in(plain, brought)]
+            places += [USER] if self._is_named_in(plain, own) else []
+            places += [AGENT] if self._is_named_in(plain, self._told) else []
+        places += [QUOTED] if self._stands_in(plain, quoted) else []
+        tools = [tool for tool, brought in self._brought.items() if self._stands_in(plain, brought)]
         if not places and not tools and (" " not in plain or is_account(plain)):
-            tools = [tool for tool, brought in self._disguised.items() if _stands_in(plain, brought)]
+            tools = [tool for tool, brought in self._disguised.items() if self._stands_in(plain, brought)]
         return places + [f"{TOOL}{tool}" for tool in tools[:TOOLS_MAX]]
+
+    def _stands_in(self, plain: str, text: str) -> bool:
+        """Tell whether a text stands in another as a whole, and not as part of a longer address or name."""
+        return any(not (before.isalnum() or before in _BEFORE) for before, _ in self._found(plain, text))
+
+    def _is_named_in(self, plain: str, text: str) -> bool:
+        """Tell whether a text stands by itself in what somebody wrote: in no link, and beside nothing invisible."""
+        account = is_account(plain)
+        return any(
+            not (before.isalnum() or before in _BEFORE_NAMES)
+            and before.isprintable()
+            and text[end : end + 1].isprintable()
+            and not (account and _MORE_DIGITS.match(text, end))
+            for before, end in self._found(plain, text)
+        )
+
+    def _found(self, plain: str, text: str) -> Iterator[tuple[str, int]]:
+        """Yield the character before a text where it stands in another and ends there, and where it ends."""
+        for at, end in _spans(plain, text):
+            self._left.tries -= 1
+            if self._left.tries <= 0:
+                return
+            if not _GOES_ON.match(text, end) or _ENDING.match(text, end):
+                yield text[at - 1] if at else " ", end
 
     @cached_property
     def _said(self) -> tuple[str, str]:
         """What the requester wrote: in their own words, and what they quoted."""
-        parts = [split_quotes(text) for text in _newest(self.requester)]
+        parts = [_split(text) for text in _newest(self.requester)]
         return _as_spelt(BETWEEN.join(own for own, _ in parts)), _plain(BETWEEN.join(quoted for _, quoted in parts))
 
     @cached_property
@@ -195,39 +241,27 @@ def _is_spelt_plainly(text: str) -> bool:
     return shown == visible(shown) and is_normalized("NFKC", text) and not any(mixed_scripts(text))
 
 
-def _stands_in(plain: str, text: str) -> bool:
-    """Tell whether a text stands in another as a whole, and not as part of a longer address or name."""
-    return any(not (before.isalnum() or before in _BEFORE) for before, _ in _found(plain, text))
-
-
-def _is_named_in(plain: str, text: str) -> bool:
-    """Tell whether a text stands by itself in what somebody wrote: in no link, and beside nothing invisible."""
-    account = is_account(plain)
-    return any(
-        not (before.isalnum() or before in _BEFORE_NAMES)
-        and before.isprintable()
-        and text[end : end + 1].isprintable()
-        and not (account and _MORE_DIGITS.match(text, end))
-        for before, end in _found(plain, text)
-    )
-
-
-def _found(plain: str, text: str) -> Iterator[tuple[str, int]]:
-    """Yield the character before a text where it stands in another and ends there, and where it ends."""
-    for at, end in _spans(plain, text):
-        if not _GOES_ON.match(text, end) or _ENDING.match(text, end):
-            yield text[at - 1] if at else " ", end
-
-
 def _spans(plain: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a text begins and ends in another; an account with the spaces of either."""
-    if is_account(plain):
-        yield from (found.span() for found in re.finditer(" ?".join(plain.replace(" ", "")), text))
-        return
-    at = text.find(plain)
+    """Yield where a text begins and ends in another, of single spaces; an account with the spaces of either."""
+    bare, places = _without_spaces(text) if is_account(plain) else (text, None)
+    wanted = plain if places is None else plain.replace(" ", "")
+    at = bare.find(wanted)
     while at >= 0:
-        yield at, (end := at + len(plain))
-        at = text.find(plain, end)
+        end = at + len(wanted)
+        yield (at, end) if places is None else (places[at], places[end - 1] + 1)
+        at = bare.find(wanted, end)
+
+
+@lru_cache(maxsize=_BARE_MAX)
+def _without_spaces(text: str) -> tuple[str, array[int]]:
+    """Return a text without its spaces, and where each of its characters stood."""
+    return text.replace(" ", ""), array("I", (at for at, each in enumerate(text) if each != " "))
+
+
+@lru_cache(maxsize=_KNOWN_MAX)
+def _split(text: str) -> tuple[str, str]:
+    """Return what `split_quotes` does; messages are looked at again in each step of their conversation."""
+    return split_quotes(text)
 
 
 def _texts_of(value: Any) -> Iterator[str]:

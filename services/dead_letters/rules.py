@@ -26,6 +26,7 @@ from placet.contracts.messages import (
 )
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery
+from placet.runtime.outbox import REFUSED_TYPE
 
 #: A JWS in compact form: a header's braces are `e` in base64.
 _JWS = re.compile(r"e[\w-]*\.[\w-]*\.[\w-]+")
@@ -163,6 +164,10 @@ def _masked(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     masked = {name: _masked(each) for name, each in value.items()}
+    data = value.get("data")
+    if value.get("type") == REFUSED_TYPE and isinstance(data, dict) and isinstance(data.get("body"), str):
+        # How an event began that no broker took.
+        masked["data"]["body"] = shown(data["body"])
     if "arguments" in value:
         told = value.get("shown_arguments")
         masked["arguments"] = told if isinstance(told, str) and told else REDACTED

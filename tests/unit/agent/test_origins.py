@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import unicodedata
 from collections.abc import Sequence
+from itertools import product
 from time import process_time
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agent.origins import LOOKED_MAX, TEXTS_MAX, Before, may_name_secrets
+from placet.agent.origins import TEXTS_MAX, TEXTS_OF_STEP_MAX, Before, may_name_secrets
 from placet.agent.quotes import split_quotes
 from placet.agent.transcript import Call, History, Spoken, UserMessage
 from placet.contracts.messages.tool_calls import Category
@@ -351,4 +352,22 @@ def test_looking_is_linear(text: str) -> None:
     began = process_time()
     before(text, text, outputs=[("t", text), ("u", [text])]).origins_of({"to": ["x" + EVE, BOB, "wrote: a/b"]})
     assert process_time() - began < 2
-    assert len(text) <= 2 * LOOKED_MAX
+
+
+def test_all_calls_of_a_step_look_for_so_much_and_no_more() -> None:
+    """Texts that stand everywhere as parts of longer ones took minutes; of what is beyond nothing is said at all."""
+    text = "ab1.cd2/" * 4_000
+    seen = before(*[text] * 31, outputs=[("t", text)])
+    wishes = {f"t{at}": (text * 2)[at : at + 9 + at // 8] for at in range(32)}
+    began = process_time()
+    found = [seen.origins_of(wishes) for _ in range(64)]
+    assert process_time() - began < 2
+    assert ({}, True) == (found[-1], sum(map(len, found)) < TEXTS_OF_STEP_MAX)
+
+
+def test_an_account_is_found_whatever_spaces_it_has() -> None:
+    """Compact or in fours, in either place; and not as part of a longer one."""
+    account, spaced = "DE89370400440532013000", "DE89 3704 0044 0532 0130 00"
+    for said, asked in product((f"pay {spaced} please", f"pay {account} please"), (account, spaced)):
+        assert {"/to": ["user"]} == before(said, outputs=[]).origins_of({"to": asked})
+    assert {"/to": []} == before(f"pay {spaced} 1234 or x{account}", outputs=[]).origins_of({"to": account})
