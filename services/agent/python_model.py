@@ -7,11 +7,13 @@ same answer. Words stand in for tokens. It is called on the event loop: one that
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from placet.agent.model_answer import ANSWER_MAX
@@ -26,6 +28,9 @@ _FRAGMENT, _PIECES_MAX = 12, 1_000
 _READ_MAX = ANSWER_MAX + 1
 
 Message = Mapping[str, Any]
+#: Where functions are asked that are not `async`: one after another, as their authors expect, and nobody else waits.
+_THREAD = ThreadPoolExecutor(1, "python-model")
+
 Reply = Callable[[Sequence[Message], Sequence[Message], str], Message | Awaitable[Message]]
 
 
@@ -58,8 +63,11 @@ class PythonAnswer:
 
     @classmethod
     async def of(cls, name: str, messages: Sequence[Message], tools: Sequence[Any], choice: str) -> PythonAnswer:
-        """Ask the function that `name` names, which may be `async`."""
-        said = function_of(name)(messages, tools, choice)
+        """Ask the function that `name` names, which may be `async`; any other is asked in a thread, one at a time."""
+        function, asked = function_of(name), (messages, tools, choice)
+        at_once: bool = iscoroutinefunction(function)
+        loop = asyncio.get_running_loop()
+        said = function(*asked) if at_once else await loop.run_in_executor(_THREAD, function, *asked)
         message = await said if isawaitable(said) else said
         words_read = sum(_words(_text_of(each.get("content"))) for each in messages)
         # No more is looked at than shows that an answer is too long.

@@ -63,11 +63,18 @@ class Talk:
     topic: str
 
 
+#: Characters of a message that are read.
+READ_MAX = 1_000
+
 Wish = Search | Add | PayLink | Lead | Escalate | Talk
 
 
 def understand(message: str) -> list[Wish]:
-    """Find every wish in a message, in its order; contact details come together, as one wish."""
+    """Find every wish in a message, in its order; contact details come together, as one wish.
+
+    No more is read than somebody types: the patterns take longer than a text is long.
+    """
+    message = message[:READ_MAX]
     wishes: list[Wish] = []
     for wish in (wish for clause in _clauses(message) for wish in _in_clause(clause)):
         before = wishes[-1] if wishes else None

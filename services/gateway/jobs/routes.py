@@ -61,7 +61,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -
     deps.rates.admit(caller)
     if body.answer_schema is not None:
         await asyncio.to_thread(check_answer_schema, body.answer_schema)
-    _check_division(body)
+    await asyncio.to_thread(_check_division, body)
     job = RunJob(
         tenant=caller.tenant,
         job_id=own_id(caller.tenant, body.id or new_id()),

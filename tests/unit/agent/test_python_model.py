@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -62,6 +63,24 @@ async def test_a_long_word_counts_as_several() -> None:
     with a_module("wordy_model_of_a_test", model=ScriptedModel({"content": "x" * 1_000})) as name:
         answer = await PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
     assert 20 == answer.usage()["completion_tokens"]
+
+
+async def test_a_function_that_thinks_long_keeps_nothing_else_waiting() -> None:
+    """It is asked in a thread; two are asked one after another."""
+    asked, answered, others = threading.Event(), threading.Event(), []
+
+    def slow(*_: Any) -> dict[str, Any]:
+        others.append(asked.is_set() and not answered.is_set())
+        asked.set()
+        answered.wait()
+        return {"content": "At last."}
+
+    with a_module("thinking_model_of_a_test", model=slow) as name:
+        waiting = [asyncio.create_task(PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")) for _ in range(2)]
+        await asyncio.to_thread(asked.wait)
+        answered.set()
+        found = await asyncio.gather(*waiting)
+    assert (["At last."] * 2, [False, False]) == ([each.content for each in found], others)
 
 
 async def test_an_async_function_keeps_nothing_else_waiting() -> None:
