@@ -279,7 +279,7 @@ def _keyword_problem(keyword: str, value: str, root: dict[str, Any]) -> str | No
             return pattern_problem(value)
         case "$schema" if value.rstrip("#") != _DIALECT:
             return "only JSON Schema draft 2020-12 is understood"
-        case "$id" | "$dynamicRef":
+        case "$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor":
             return f"keyword {keyword!r} is not supported"
         case "$ref" if not _resolves(value, root):
             return f"reference {value!r} leads nowhere inside this schema"

@@ -28,7 +28,7 @@ def patterns(number: int, pattern: str) -> dict[str, Any]:
 
 def references(number: int) -> dict[str, Any]:
     """Return a schema that names a part of itself so often."""
-    return of({f"p{each}": {"$ref": "#part"} for each in range(number)}, **{"$defs": {"a": {"$anchor": "part"}}})
+    return of({f"p{each}": {"$ref": "#/$defs/a"} for each in range(number)}, **{"$defs": {"a": {}}})
 
 
 def long(size: int) -> dict[str, Any]:

@@ -144,6 +144,8 @@ def test_schema_that_calls_itself_ends() -> None:
             (("properties", "a", "pattern"), "pattern '(' cannot be matched in linear time: missing ): ("),
         ),
         ({"type": "object", "$id": "https://example.org"}, (("$id",), "keyword '$id' is not supported")),
+        # Each reference to one is looked for in the whole schema, at every step.
+        (an_object(a={"$anchor": "b"}), (("properties", "a", "$anchor"), "keyword '$anchor' is not supported")),
         (
             {"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"},
             (("$schema",), "only JSON Schema draft 2020-12 is understood"),
