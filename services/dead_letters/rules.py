@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from placet.contracts.dead_letters import HOUSE_TENANT, events_in
+from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import (
     MESSAGES,
@@ -26,7 +26,6 @@ from placet.contracts.messages import (
 )
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery
-from placet.runtime.outbox import REFUSED_TYPE
 
 #: A JWS in compact form: a header's braces are `e` in base64.
 _JWS = re.compile(r"e[\w-]*\.[\w-]*\.[\w-]+")
@@ -165,7 +164,7 @@ def _masked(value: Any) -> Any:
         return value
     masked = {name: _masked(each) for name, each in value.items()}
     data = value.get("data")
-    if value.get("type") == REFUSED_TYPE and isinstance(data, dict) and isinstance(data.get("body"), str):
+    if value.get("type") == UNSENT_TYPE and isinstance(data, dict) and isinstance(data.get("body"), str):
         # How an event began that no broker took.
         masked["data"]["body"] = shown(data["body"])
     if "arguments" in value:

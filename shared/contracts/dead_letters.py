@@ -7,6 +7,9 @@ from typing import Any
 
 #: Tenant of the house's administrators: what belongs to no tenant, or to all, is for them.
 HOUSE_TENANT = "default"
+#: Type of what a dead letter holds of an event that the broker refused: its beginning, as a text. No message is
+#: called so.
+UNSENT_TYPE = "placet.outbox.refused.v1"
 
 
 def events_in(body: str) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 from pydantic_core import to_json
 
+from placet.contracts.dead_letters import UNSENT_TYPE
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of
@@ -40,8 +41,7 @@ TRANSIENT_PAUSE_SECONDS = 0.01
 #: Bytes that the events of one envelope have at most, unless it is one event: far below what brokers allow, and what
 #: a reader parses at once.
 ENVELOPE_BYTES_MAX = 512 * 1024
-#: Type of what a dead letter holds of an event that the broker refused. No message is called so.
-REFUSED_TYPE = "placet.outbox.refused.v1"
+#: Bytes that a dead letter holds of an event that the broker refused.
 REFUSED_BYTES_SHOWN = 64 * 1024
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 200
@@ -246,7 +246,7 @@ class Outbox:
                 "tenant": event["data"].get("tenant"),
                 "body": body[:REFUSED_BYTES_SHOWN].decode("utf-8", "ignore"),
             }
-            letter = to_json([{"type": REFUSED_TYPE, "id": event["id"], "data": shown}])
+            letter = to_json([{"type": UNSENT_TYPE, "id": event["id"], "data": shown}])
             own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
             try:
                 await self._bus.dead_letter(

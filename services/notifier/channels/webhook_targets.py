@@ -52,8 +52,10 @@ def is_allowed(address: str, *, private: bool) -> bool:
     ip = _plain(ip_address(address.partition("%")[0]))
     if ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_loopback):
         return False
-    # Link-local addresses hold clouds' metadata services, so these stay shut also where private ones are meant.
-    return ip.is_global or (private and not ip.is_link_local)
+    # Link-local addresses hold clouds' metadata services, so these stay shut also where private ones are meant. Python
+    # takes site-local ones, which are no more in use, for public.
+    is_public = ip.is_global and not (isinstance(ip, IPv6Address) and ip.is_site_local)
+    return is_public or (private and not ip.is_link_local)
 
 
 def _plain(ip: IPAddress) -> IPAddress:

@@ -8,11 +8,10 @@ import json
 
 import pytest
 
-from placet.contracts.dead_letters import HOUSE_TENANT, events_in
+from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in
 from placet.contracts.messages import MESSAGES, AbandonCall, KeyOffered, Message, ToolCallProposed, ToolCallRefused
 from placet.dead_letters.rules import abandoned, events_of, letter_from, letters_from, shown
 from placet.runtime.bus import Delivery
-from placet.runtime.outbox import REFUSED_TYPE
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
 OURS = {"x-placet-reason": "poison: bad", "x-placet-message-id": "m1"}
@@ -123,7 +122,7 @@ def test_what_is_signed_is_not_shown(claims: str) -> None:
 def test_what_no_broker_took_is_shown_like_the_rest() -> None:
     """Its event stands as a text in the letter; where that is cut, only its size is told."""
     event = json.dumps({"data": {"arguments": '{"card":"4111"}', "shown_arguments": '{"card":"•••"}'}})
-    letters = [shown(json.dumps([{"type": REFUSED_TYPE, "data": {"body": each}}])) for each in (event, event[:-9])]
+    letters = [shown(json.dumps([{"type": UNSENT_TYPE, "data": {"body": each}}])) for each in (event, event[:-9])]
     bodies = [json.loads(each)[0]["data"]["body"] for each in letters]
     assert ('{"card":"•••"}', True) == (json.loads(bodies[0])["data"]["arguments"], "no JSON" in bodies[1])
 

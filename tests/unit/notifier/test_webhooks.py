@@ -22,7 +22,7 @@ from tests.builders import NOON, a_call
 from tests.support.cards import closed, finished, opened
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
-PRIVATE = ["127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "::1", "fd00::1"]
+PRIVATE = ["127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "::1", "fd00::1", "fec0::1"]
 NEVER = ["169.254.169.254", "0.0.0.0", "::", "224.0.0.1", "fe80::1", "fe80::1%eth0", "255.255.255.255", "ff02::1"]  # noqa: S104
 DISGUISED = ["::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "2002:7f00:1::", "64:ff9b::a9fe:a9fe"]
 

@@ -297,7 +297,7 @@ def test_a_long_enum_costs_no_more_than_a_short_one(values: list[Any], wrong: li
 
 def test_many_patterns_are_matched_so_often_and_no_more() -> None:
     """Each name with each pattern is a step."""
-    patterns = {f"x{number}": {} for number in range(400)}
+    patterns: dict[str, Any] = {f"x{number}": {} for number in range(400)}
     schema = {
         "type": "object",
         "properties": {"a": {"items": {"additionalProperties": {}, "patternProperties": patterns}}},
