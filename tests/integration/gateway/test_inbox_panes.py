@@ -314,7 +314,7 @@ async def test_an_edit_on_its_own_page_says_that_it_approves_and_can_be_taken_ba
 async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:
-    """After its time the page says what came of it; where somebody else was faster, that nothing was sent."""
+    """After its time the page says what came of it; where somebody else was faster, that nothing was sent: also when it is drawn anew at the end of the run."""
     settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 1}
     async with open_house(gateway_database_url, tmp_path, **settings) as house:
         rows, page = furnish(house), await signed_in(house, browser)
@@ -329,8 +329,13 @@ async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
         await page.get_by_role("button", name="Approve", exact=True).click()
         over = "UPDATE read.approvals SET state = 'denied', decided_by = 'person:cy', closed_at = now()"
         house.query(f"{over} WHERE approval_id = %s", rows["refund"]["approval_id"])
+        notice, panel = page.get_by_role("alert"), page.locator(".panel .deadline")
         await page.locator("#main").dispatch_event("refresh")
-        await expect(page.get_by_role("alert")).to_have_text("Your decision was not sent: somebody else decided first.")
+        await expect(notice).to_have_text("Your decision was not sent: somebody else decided first.")
+        house.query(f"{over.replace('denied', 'withdrawn')} WHERE approval_id = %s", rows["refund"]["approval_id"])
+        await page.locator("#main").dispatch_event("refresh")
+        await expect(panel).to_contain_text("withdrawn")
+        await expect(notice).to_have_text("Your decision was not sent: somebody else decided first.")
         assert [] == house.approvers.claims
 
 

@@ -35,14 +35,14 @@ function sendLeaving(address, fields) {
   return fetch(address, { method: "POST", body: new URLSearchParams(fields), keepalive: true });
 }
 
-export function decideInPlace(root) {
-  // Stays in sight, for the card that it is about may have left the list.
-  function tell(said) {
-    const notice = make("p", { class: "notice in-sight", role: "alert" }, said);
-    notice.addEventListener("click", () => notice.remove());
-    root.body.append(notice);
-  }
+// Stays in sight, for the card that it is about may have left the list, or been drawn anew.
+function tell(said) {
+  const notice = make("p", { class: "notice in-sight", role: "alert" }, said);
+  notice.addEventListener("click", () => notice.remove());
+  document.body.append(notice);
+}
 
+export function decideInPlace(root) {
   const seconds = Number(root.querySelector("[data-undo-seconds]")?.dataset.undoSeconds ?? 0);
   const held = new Map();
   // When the pointer pressed last; 0 where the keyboard did.
@@ -313,8 +313,9 @@ export function decideOnPage(root) {
     if (!form) {
       clearTimeout(held.timer);
       held.panel.classList.remove("held");
-      held.line.replaceWith(make("p", { class: "notice", role: "alert" }, t("Your decision was not sent: somebody else decided first.")));
+      held.line.remove();
       held = null;
+      tell(t("Your decision was not sent: somebody else decided first."));
       return;
     }
     // Only what differs is written: the observer below would call for ever.
