@@ -58,3 +58,13 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
             found[path] = faults
         wide.add(await page.evaluate("document.documentElement.scrollWidth"))
     assert ({}, {size["width"]}) == (found, wide)
+
+
+async def test_the_states_to_choose_from_wrap_on_a_phone(house: House, browser: Browser) -> None:
+    """Nothing scrolls sideways in German either, whose words are longer."""
+    page = await signed_in(house, browser, "decide", "admin", viewport=PHONE, locale="de-DE")
+    wide = {}
+    for name in (name for name, sheet in SHEETS.items() if sheet.states):
+        await page.goto(f"{house.gateways[0].url}/admin/{name}")
+        wide[name] = await page.evaluate("document.documentElement.scrollWidth")
+    assert {PHONE["width"]} == set(wide.values()), wide

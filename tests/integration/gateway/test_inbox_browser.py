@@ -71,7 +71,7 @@ def is_complaint(said: ConsoleMessage) -> bool:
 
 async def signed_in(house: House, browser: Browser, *scopes: str, tenant: str = "acme", **options: Any) -> Page:
     """Return a page of a new browser profile in which ada is signed in."""
-    context = await browser.new_context(locale="en-GB", **options)
+    context = await browser.new_context(**{"locale": "en-GB", **options})
     page = await context.new_page()
     page.set_default_timeout(60_000)
     url = house.gateways[0].url
