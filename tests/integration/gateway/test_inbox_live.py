@@ -136,6 +136,27 @@ async def test_a_whole_selection_is_announced_until_it_is_sent(house: House, pag
     await expect(told).to_have_count(0)
 
 
+async def test_what_comes_after_a_whole_selection_is_not_selected(house: House, page: Page) -> None:
+    """Nobody has seen it when they selected all, nor a selected call's arguments as an edit left them."""
+    rows = [hold(house, "close", f"Close ticket {number}?", {"ticket": number}) for number in range(3)]
+    await visit(house, page, "/inbox?tool=close&whole=1")
+    await expect(page.locator("#chosen")).to_have_text("3 selected")
+    rows.append(hold(house, "close", "Close ticket 3?", {"ticket": 3}))
+    await tell(house, rows[-1])
+    await page.get_by_role("button", name="Show 1 new approval").click()
+    boxes = [page.locator(f"#item-{row['approval_id']} input[form=batch]") for row in rows]
+    await expect(boxes[3]).not_to_be_checked()
+    await expect(page.locator("#chosen")).to_have_text("3 selected")
+    house.query(
+        "UPDATE read.approvals SET revision = 2, digest = %s WHERE approval_id = %s", "e" * 64, rows[0]["approval_id"]
+    )
+    await tell(house, rows[0])
+    await expect(page.locator("#chosen")).to_have_text("2 selected")
+    await expect(boxes[0]).not_to_be_checked()
+    await boxes[3].check()
+    await expect(page.locator("#chosen")).to_have_text("3 selected")
+
+
 async def test_what_i_have_approved_waits_for_others(house: House, page: Page) -> None:
     """Where two must approve, my vote stands on the card's line, and the card is not counted as mine any more."""
     row = furnish(house)["refund"]

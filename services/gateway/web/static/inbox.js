@@ -26,6 +26,8 @@ const connection = document.getElementById("connection");
 keepDrafts(document, whole);
 if (whole) decideOnPage(document);
 else decideInPlace(document);
+// Ids and digests of the calls that can be selected and stood here already.
+const known = new Set();
 let changed = new Set();
 let waiting = null;
 let late = null;
@@ -188,6 +190,19 @@ function showProgress(data) {
   line.querySelector("p").textContent = data.text ?? "";
 }
 
+function callIn(box) {
+  return box.value.slice(0, box.value.lastIndexOf("."));
+}
+
+// Where all that match were selected, what comes later and what was edited meanwhile is drawn selected: nobody has
+// read it yet.
+function leaveUnread() {
+  for (const box of document.querySelectorAll("input[form=batch]")) {
+    if (!known.has(callIn(box))) box.checked = false;
+    known.add(callIn(box));
+  }
+}
+
 function count() {
   const number = document.querySelectorAll("input[form=batch]:checked").length;
   const open = document.getElementById("total")?.dataset.open ?? document.querySelectorAll(".item.pending").length;
@@ -227,6 +242,7 @@ document.addEventListener("click", (event) => {
   count();
 });
 new MutationObserver(() => {
+  leaveUnread();
   count();
   showBlocks();
 }).observe(document.body, { childList: true, subtree: true });
@@ -254,6 +270,7 @@ addEventListener("pagehide", () => events.close());
 // Kept by the browser while another page was shown: its stream is over, and what was pressed in it is sent.
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 
+for (const box of document.querySelectorAll("input[form=batch]")) known.add(callIn(box));
 keyboard(document);
 plans(document);
 keepTime(document);
