@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from starlette.datastructures import FormData
@@ -27,8 +29,15 @@ class EditForm:
     #: What stands in the fields, by the arguments' names.
     values: Mapping[str, str]
     json: str
+    #: Names of arguments that somebody typed and that somebody else changed meanwhile.
+    overtaken: frozenset[str]
     #: Whether it is open: somebody has just sent it, and it could not be done.
     open: bool
+
+    @property
+    def drawn(self) -> str:
+        """What comes back with the form, so that it is known then which fields were changed in it."""
+        return canonical_text({each.name: _mark(each.value) for each in self.fields})
 
 
 async def edit_form(
@@ -39,12 +48,32 @@ async def edit_form(
     if not (card.open and card.rule.edits and isinstance(arguments, dict)) or card.plan is not None:
         return None
     fields = await asyncio.to_thread(edit_fields, row, rulebook)
-    values = {each.name: _typed(typed, each) for each in fields}
+    drawn, typed_in = _drawn(typed), {each.name: _typed(typed, each) for each in fields}
+    # What was only shown is not what somebody meant: another's edit of it stays.
+    meant = {name: words for name, words in typed_in.items() if words is not None and _mark(words) != drawn.get(name)}
+    values = {each.name: meant.get(each.name, each.value) for each in fields}
+    overtaken = frozenset(
+        each.name for each in fields if each.name in meant and drawn.get(each.name, "") not in {"", _mark(each.value)}
+    )
     sent = typed is not None and field(typed, "decision") == "edit"
-    return EditForm(fields, values, canonical_text(arguments), sent)
+    return EditForm(fields, values, canonical_text(arguments), overtaken, sent)
 
 
-def _typed(form: FormData | None, argument: ArgumentField) -> str:
-    """Return what somebody typed for an argument, so that a mistake costs nobody their words; else what it is."""
+def _typed(form: FormData | None, argument: ArgumentField) -> str | None:
+    """Return what came back for an argument, so that a mistake costs nobody their words; None where nothing did."""
     name = f"{ARGUMENT}{argument.name}"
-    return field(form, name) if form is not None and name in form else argument.value
+    return field(form, name) if form is not None and name in form else None
+
+
+def _drawn(form: FormData | None) -> Mapping[str, str]:
+    """Return marks of what stood in the fields when they were drawn; none where a form does not say it."""
+    try:
+        found = json.loads(field(form, "drawn")) if form is not None else {}
+    except ValueError:
+        return {}
+    return {name: mark for name, mark in found.items() if isinstance(mark, str)} if isinstance(found, dict) else {}
+
+
+def _mark(value: str) -> str:
+    """Return what tells one value from another, whatever line breaks a browser sends."""
+    return sha256(value.replace("\r\n", "\n").encode()).hexdigest()[:16]

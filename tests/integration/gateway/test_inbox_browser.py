@@ -13,7 +13,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ToolCall
 from placet.gateway.web.render import set_up_was_run
-from tests.builders import NOON, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.gateway import House, insert, open_house, turn
 from tests.support.inbox_scene import DIRECTORY, furnish, hold
 from tests.support.mailed_links import a_link
@@ -324,6 +324,30 @@ async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, 
     await page.wait_for_url("**?done=edit")
     (claims,) = house.approvers.claims
     assert '{"amount":900.5,"currency":"EUR","notify":true,"order":"10482"}' == claims.arguments
+
+
+async def test_an_edit_sent_again_takes_nobody_elses_edit_back(house: House, browser: Browser) -> None:
+    """What was not typed takes the value that somebody else gave it meanwhile; what both changed is told."""
+    from placet.domain.catalog import load_catalog  # noqa: PLC0415  # its digest is what the row must carry
+
+    page = await signed_in(house, browser)
+    row = furnish(house)["refund"]
+    digest = load_catalog(house.gateways[0].settings.rulebook)["refund"].schema_digest
+    house.query("UPDATE read.approvals SET schema_digest = %s", digest)
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    await page.keyboard.press("e")
+    await page.get_by_label("order").fill("10483")
+    await page.get_by_label("amount").fill("900")
+    edited = a_call(tool="refund", arguments={"amount": 601, "currency": "EUR", "order": "10482", "notify": True})
+    house.query(
+        "UPDATE read.approvals SET arguments = %s, digest = %s, revision = 2 WHERE approval_id = %s",
+        *(edited.arguments, edited.digest, row["approval_id"]),
+    )
+    await page.get_by_role("button", name="Approve with these arguments").click()
+    await expect(page.get_by_role("alert")).to_contain_text("This card changed after it was shown to you.")
+    fields = {name: await page.get_by_label(name).input_value() for name in ("amount", "notify", "order")}
+    assert {"amount": "900", "notify": "true", "order": "10483"} == fields
+    await expect(page.get_by_text("Somebody else changed this meanwhile, to: 601")).to_have_count(1)
 
 
 async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:

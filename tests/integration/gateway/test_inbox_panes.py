@@ -314,7 +314,7 @@ async def test_an_edit_on_its_own_page_says_that_it_approves_and_can_be_taken_ba
 async def test_a_decision_on_its_own_page_is_sent_by_itself_or_said_to_be_late(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:
-    """After its time the page says what came of it; where somebody else was faster, that nothing was sent: also when it is drawn anew at the end of the run."""
+    """After its time the page says what came of it; where somebody else was faster, that nothing was sent, to stay."""
     settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 1}
     async with open_house(gateway_database_url, tmp_path, **settings) as house:
         rows, page = furnish(house), await signed_in(house, browser)
