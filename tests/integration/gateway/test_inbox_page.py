@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.support.gateway import House, a_delivery_row, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
@@ -469,6 +471,22 @@ async def test_the_page_says_who_was_shown_what(house: House, browser: httpx.Asy
         insert(house.url, "deliveries", **values)
     shown = (await browser.get(f"/inbox/{row['approval_id']}")).text
     assert [1, 1, 1] == [shown.count(each) for each in ("email · hopper", "email · Ada", "comes with the next digest")]
+
+
+async def test_the_history_marks_what_had_no_effect(house: House, browser: httpx.AsyncClient) -> None:
+    """A refused approval of who asked reads as no approval, and a delegation names to whom it went."""
+    row = furnish(house)["refund"]
+    subject = {"subject_id": row["approval_id"], "tenant": "acme", "call_id": row["call_id"], "machine": "approval"}
+    state = {"from_state": "pending", "to_state": "pending", "at": datetime.now(UTC)}
+    for event, actor, detail in (
+        ("approve", "person:lin", {"outcome": "not_allowed"}),
+        ("delegate", "person:ada", {"outcome": "counted", "to": "person:grace"}),
+    ):
+        insert(house.url, "history", **subject, **state, event=event, actor=actor, detail=Jsonb(detail))
+    page = (await browser.get(f"/inbox/{row['approval_id']}")).text
+    history = re.sub(r"<[^>]*>", " ", page[page.index('id="h-history"') :])
+    told = " ".join(history.split())
+    assert ("approve not allowed lin" in told, "delegate → Grace Ada" in told) == (True, True), told[:300]
 
 
 async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: httpx.AsyncClient) -> None:
