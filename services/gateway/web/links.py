@@ -40,7 +40,7 @@ from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import FIELDS_MAX, form_model, render
 from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
-from placet.surfaces.card import names_in, needed
+from placet.surfaces.card import named, names_in, needed
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
 from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of, moment, text
@@ -265,7 +265,9 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
         _HEADERS,
         approval=approval_out(approval),
         person=deps.directory().person(link.person),
-        voted=[row["person"] for row in voters],
+        called=called,
+        deciders=[named(each, _language(deps, link), called) for each in approval["approvers"]],
+        voted=[called(row["person"]) for row in voters],
         vote=opened.vote,
         again=opened.again,
         rule=rule,

@@ -203,10 +203,25 @@ async def test_a_vote_made_elsewhere_shows_and_may_be_changed(house: House) -> N
         changed.status_code,
     )
     (voters,) = re.findall(r"Voted so far: ([^<\n]*)", form.text)
-    assert ([("person:ada", "deny", "link")], ["ada", "grace"]) == (
+    assert ([("person:ada", "deny", "link")], ["Ada", "Grace"]) == (
         decided(house),
         sorted(map(str.strip, voters.split(","))),
     )
+
+
+async def test_a_link_names_people_and_groups_as_the_mail_does(house: House) -> None:
+    """Who asked, who may decide and who has voted have their names, and no prefixes of ids."""
+    row = waiting(
+        house,
+        requester="person:grace",
+        approvers=["group:finance", "person:ada"],
+        approval_rule={"min_strength": "link", "approvers": ["group:finance", "person:ada"], "approvals": 2},
+    )
+    async with house.client() as client:
+        page = (await client.get(f"/l/{a_link(house.url, row)}")).text
+    told = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert "Asked by: Grace ·" in told
+    assert "May decide: finance, Ada ·" in told
 
 
 async def test_looking_changes_no_row(house: House) -> None:
