@@ -181,7 +181,8 @@ class Announcer:
     def _on_duty(self, card: Card, approvers: Iterable[str], pen: Pen, directory: Directory, at: datetime) -> Card:
         """Return a card that says who is on duty at a moment, of the groups that it named before or that are asked."""
         groups = dict.fromkeys([*(each.group for each in card.on_duty), *map(group_in, approvers)])
-        found = [directory.on_duty(name, at) for name in groups if name and directory.has_plan(name)]
+        excluded = directory.excluded(card.excludes, card.requested_by, card.agent)
+        found = [directory.on_duty(name, at).without(excluded) for name in groups if name and directory.has_plan(name)]
         return drawing.with_duty(card, found, pen) if found or card.on_duty else card
 
     def _critical(self, call: ShownCall) -> list[str]:

@@ -87,9 +87,7 @@ def _panel(panel: Panel, condition: str, case: Case) -> list[Asked]:
 
 
 def _is_excluded(person: Person, case: Case) -> bool:
-    if "requester" in case.excludes and identity_of(person.id) == case.requester:
-        return True
-    return "agent_owner" in case.excludes and person.id in case.directory.owners.get(case.agent, frozenset())
+    return person.id in case.directory.excluded(case.excludes, case.requester, case.agent)
 
 
 def _asked(approvers: Iterable[str], case: Case, *, duty: bool = False) -> Iterator[Asked]:

@@ -5,7 +5,7 @@ A directory is a value: whoever judges by it is given one, and gets another when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -96,6 +96,12 @@ class Directory:
         """Return who of a group is told first at a moment: the whole group where nobody in particular is on duty."""
         listed = [self.people.get(name) or Person(name) for name in self.members(group)]
         return on_duty(group, self.duty.get(group, GroupDuty()), listed, at)
+
+    def excluded(self, exclude: Collection[str], requester: str, agent: str) -> frozenset[str]:
+        """Return the ids of whom a rule's four eyes exclude from deciding about a call; `requester` is an identity."""
+        asked = person_id(requester) if "requester" in exclude else None
+        owners = self.owners.get(agent, frozenset()) if "agent_owner" in exclude else frozenset()
+        return owners if asked is None else owners | {asked}
 
     def has_plan(self, group: str) -> bool:
         """Tell whether a group says who of it is on duty when."""

@@ -7,7 +7,7 @@ people, not fewer: where nobody is on duty, or a calendar cannot be read, the wh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from zoneinfo import ZoneInfo
@@ -20,9 +20,9 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 #: Days that are looked through for the next working hours.
 DAYS_AHEAD = 366
 
-#: Why the whole group is told: it has no on-call plan, nobody is on duty now, or its calendar cannot be read. Empty
-#: where somebody in particular is on duty.
-WhyAll: TypeAlias = Literal["", "no_plan", "nobody", "unreadable"]
+#: Why the whole group is told: it has no on-call plan, nobody is on duty now, its calendar cannot be read, or four eyes
+#: exclude who is on duty. Empty where somebody in particular is on duty.
+WhyAll: TypeAlias = Literal["", "no_plan", "nobody", "unreadable", "excluded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,13 @@ class OnDuty:
     #: When that changes, as far as it is known.
     until: datetime | None = None
     why_all: WhyAll = ""
+
+    def without(self, excluded: Collection[str]) -> OnDuty:
+        """Return it for a call that those with these ids may not decide: they are not named as on duty."""
+        left = self.people.difference(excluded)
+        if self.why_all or left == self.people:
+            return self
+        return replace(self, people=left) if left else replace(self, until=None, why_all="excluded")
 
 
 def on_duty(group: str, duty: GroupDuty, people: Collection[Person], at: datetime) -> OnDuty:

@@ -63,13 +63,14 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
         drawn = await shown_calls(connection, waiting, tools)
         plans = await plans_of(connection, waiting, tools)
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
+    duty = DutyNow(deps.directory(), caller.language, datetime.now(UTC))
     return render(
         "pane.html",
         language=caller.language,
         waiting=[approval_out(row, deps.directory()) for row in waiting],
         drawn=drawn,
         plans=plans,
-        duty=DutyNow(deps.directory(), caller.language, datetime.now(UTC)),
+        on_call={row["approval_id"]: _on_call(duty, row) for row in waiting},
         total=total,
         recent=recent,
         place="pane",
@@ -79,6 +80,11 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
         comments=False,
         caller=caller,
     )
+
+
+def _on_call(duty: DutyNow, row: Row) -> tuple[str, ...]:
+    exclude = row["approval_rule"].get("exclude") or ()
+    return duty.of(row["approvers"], duty.directory.excluded(exclude, row["requester"], row["agent"]))
 
 
 @router.get("/{approval_id}")

@@ -168,7 +168,10 @@ async def waiting_of(
             alone(row, rule, shown[out.id].tricks)
             or ("its rule asks for a reason each time" if rule.reason_required == "always" else ""),
             plans.get(out.id),
-            duty.of(approver for panel in counted[out.id].tally.panels for approver in panel.approvers)
+            duty.of(
+                (approver for panel in counted[out.id].tally.panels for approver in panel.approvers),
+                directory.excluded(rule.exclude, row["requester"], row["agent"]),
+            )
             if out.state == "pending"
             else (),
             comments.get(out.id, 0),

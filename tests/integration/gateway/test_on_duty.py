@@ -71,6 +71,20 @@ async def test_lists_say_who_is_on_duty_and_work_each_group_out_once(gateway_dat
     assert pages == [(30, 1), (30, 1), (1, 1)]
 
 
+async def test_pages_name_nobody_as_on_duty_who_may_not_decide(gateway_database_url: str, tmp_path: Path) -> None:
+    """Who asked for a call under four eyes is on call and not named: on no page, list or pane."""
+    begins = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=1)
+    known = replace(DIRECTORY, duty={"finance": GroupDuty(plan=Rotation(("grace",), begins, 7))})
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: known) as house:
+        rule = {"approvers": ["group:finance"], "exclude": ["requester"]}
+        row = hold(house, "refund", "Refund?", {}, approval_rule=rule, requester="person:grace")
+        async with signed_in(house, "ada") as browser:
+            addresses = ("/inbox", "/ui/approvals", f"/inbox/{row['approval_id']}")
+            pages = [(await browser.get(each)).text for each in addresses]
+    told = "On duty: nobody in finance who may decide this, so the whole group is asked"
+    assert [True] * 3 == [told in each for each in pages]
+
+
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is fetched by `make setup`")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])

@@ -199,6 +199,20 @@ def test_a_card_says_who_is_on_duty_until_when() -> None:
     assert ["unknown: the calendar of ops cannot be read, so the whole group is asked"] == lost.duty_lines(str)
 
 
+def test_a_card_names_nobody_as_on_duty_who_may_not_decide_it() -> None:
+    """Where the one on duty asked for the call it says that all are asked, also when it escalates."""
+    news = opened(
+        approval=a_rule(exclude=["requester"]), expires_at=NOON + timedelta(days=1), call=a_call(requester="person:ada")
+    )
+    announcer = Announcer(lambda: DIRECTORY, Catalog([]), "", "en")
+    before = list(announcer.open(news, NOON))
+    step = progressed(news, 2, kind="escalated", approvers=["group:ops"], person="")
+    after = [each.after for each in announcer.progress(step, before, NOON)]
+    told = ["nobody in ops who may decide this, so the whole group is asked"]
+    assert [told] * 4 == [each.card.duty_lines(str) for each in (*before, *after)]
+    assert {"ben", "cem"} == awake(before)
+
+
 def test_a_group_without_a_plan_is_told_as_ever() -> None:
     """Nothing about duty is on its cards."""
     found = deliveries_of(with_duty())
