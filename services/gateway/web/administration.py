@@ -77,10 +77,10 @@ async def try_rulebook(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLResp
 
 @router.get("/{name}")
 async def show(
-    request: Request, deps: DepsOf, caller: SignedIn, name: str, state: State = "", after: After = None
+    request: Request, deps: DepsOf, caller: SignedIn, name: str, state: State = "", after: After = None, sent: str = ""
 ) -> HTMLResponse:
     """Show a page of one kind of thing."""
-    return await _sheet(deps, caller, name, state=state, cursor=after, given=request.query_params)
+    return await _sheet(deps, caller, name, state=state, cursor=after, given=request.query_params, sent=sent)
 
 
 @router.get("/{name}/{row_id}")
@@ -116,8 +116,8 @@ async def resolve(deps: DepsOf, caller: SignedIn, call_id: PathId, form: Posted)
 
 
 @router.post("/{name}/{row_id}/{action}")
-async def act(deps: DepsOf, caller: SignedIn, name: str, row_id: PathId, action: str, _: Posted) -> Response:
-    """Do one thing with a row."""
+async def act(deps: DepsOf, caller: SignedIn, name: str, row_id: PathId, action: str, form: Posted) -> Response:
+    """Do one thing with a row. What another service does is told to be on its way where it has not happened yet."""
     sheet = sheet_of(name, caller)
     doing = next((each for each in sheet.acts if each.name == action), None)
     if doing is None:
@@ -126,7 +126,8 @@ async def act(deps: DepsOf, caller: SignedIn, name: str, row_id: PathId, action:
         await doing.do(deps, caller, row_id)
     except Refused as refusal:
         return await _sheet(deps, caller, name, status=refusal.status, fault=in_words(refusal, caller.language))
-    return RedirectResponse(f"/admin/{name}", 303)
+    chosen = {"state": state} if (state := field(form, "state")) in sheet.states else {}
+    return RedirectResponse(f"/admin/{name}?{urlencode({**chosen, 'sent': row_id})}", 303)
 
 
 async def _sheet(
@@ -155,7 +156,7 @@ async def _sheet(
         exported = sheet.query(asked)
     except ValueError:
         status, more = 400, {**more, "fault": text(caller.language, "That was not valid.")}
-    values = {"fault": "", "invalid": False, "made": None} | more
+    values = {"fault": "", "invalid": False, "made": None, "sent": ""} | more
     if "who" in sheet.filters.values():
         named = [row[column] for row in rows for column, kind in sheet.columns.items() if kind == "who"]
         values["people"] = await suggested(deps, caller, named)

@@ -256,6 +256,18 @@ async def test_one_dead_letter_has_a_page(house: House, ada: httpx.AsyncClient) 
     assert [True, True] == [each in page.text for each in ("<dt>Warteschlange</dt>", "<dt><code>body</code></dt>")]
 
 
+async def test_what_another_service_does_is_told_to_be_on_its_way(house: House, ada: httpx.AsyncClient) -> None:
+    """Until it is done the row says so, in the list that was looked at; the other rows say nothing."""
+    for name in ("d1", "d2"):
+        insert(house.url, "deliveries", **a_delivery_row(name, "a1"))
+    path = "/admin/deliveries/d1/retry"
+    fields = Form(path, (await ada.get("/admin/deliveries?state=all")).text).fields
+    answer = await ada.post(path, data=fields)
+    page = (await ada.get(answer.headers["location"])).text
+    words, chosen = "Sent: it takes effect in a moment. Reload to see it.", '?state=all" aria-current="true"'
+    assert (303, 1, True) == (answer.status_code, page.count(words), chosen in page)
+
+
 async def test_a_key_is_made_shown_once_and_revoked_on_the_page(house: House, ada: httpx.AsyncClient) -> None:
     """The secret is in the answer to the form and on no page after it."""
     token = Form("/admin/keys", (await ada.get("/admin/keys")).text).fields
