@@ -67,7 +67,7 @@ def named_by(rule: ApprovalRule) -> list[str]:
 def all_of(approvers: Iterable[str], case: Case) -> list[Asked]:
     """Return the active people whom approvers name and who may decide, once each.
 
-    `operators` are who has an operator's key, so only a group of that name tells who they are.
+    `operators` are who has a key that may decide, so only a group of that name tells who they are.
     """
     return _once(_asked(approvers, case))
 
