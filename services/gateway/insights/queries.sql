@@ -17,3 +17,6 @@ ORDER BY approval_id
 SELECT approval_id, person, verb, decided_at FROM read.decisions
 WHERE tenant = :tenant AND approval_id = ANY(:approval_ids::text[]) AND counted_revision IS NOT NULL
 ORDER BY decided_at, decision_id
+
+-- name: waiting_of
+SELECT EXISTS (SELECT FROM read.approvals WHERE tenant = :tenant AND state = 'pending' AND agent = :agent) AS waiting

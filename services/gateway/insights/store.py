@@ -35,3 +35,9 @@ async def load_votes(connection: Connection, tenant: str, held: Sequence[Held]) 
     ids = [each.approval_id for each in held]
     rows = await connection.run(QUERIES.votes, tenant=tenant, approval_ids=ids)
     return [Vote(**row) for row in rows]
+
+
+async def waits(connection: Connection, tenant: str, agent: str) -> bool:
+    """Tell whether a call of an agent waits for people."""
+    (row,) = await connection.run(QUERIES.waiting_of, tenant=tenant, agent=agent)
+    return bool(row["waiting"])

@@ -15,6 +15,8 @@ from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
 from placet.gateway.insights.routes import Days, Named, ProposalIn, asked_no_more, insights, propose, suggestion
+from placet.gateway.insights.store import waits
+from placet.gateway.store import reading
 from placet.gateway.web.plots import HEIGHT, WIDTH, bars, line, shares
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render
 from placet.gateway.web.sheets import common
@@ -87,7 +89,10 @@ async def _suggestion(
                 raise
             fault = title_of(refusal, caller.language)
     values: dict[str, Any] = {"rule": rule, "tool": tool, "found": found, "fault": fault, "proposed": proposed}
-    values |= {"proposes": bool(deps.settings.gateway_rulebook_agent), "proposal_id": new_id()}
+    agent = deps.settings.gateway_rulebook_agent
+    async with reading(deps.runtime.database) as connection:
+        waiting = bool(agent) and await waits(connection, caller.tenant, agent)
+    values |= {"proposes": agent, "proposal_id": new_id(), "waiting": waiting}
     return render("suggestion.html", status, language=caller.language, **common(caller, "insights"), **values)
 
 

@@ -151,6 +151,11 @@ async def test_a_change_is_proposed_once_for_each_form(
             first, second = [await admin.post("/v1/insights/suggestion", json=body) for _ in range(2)]
         page = await signed_in(house, browser, "decide", "admin", viewport=PHONE, tenant=HOUSE_TENANT)
         await page.goto(f"{house.gateways[0].url}/admin/insights/suggestion?rule=payments&tool=pay")
+        waiting = page.get_by_text("waits for approval already")
+        await expect(waiting).to_have_count(0)
+        asked(house, 20, "pending", agent="default")
+        await page.reload()
+        await expect(waiting).to_have_count(1)
         await page.get_by_role("button", name="Propose this change").click()
         await expect(page.get_by_role("status")).to_contain_text("The change is proposed.")
         assert PHONE["width"] == await page.evaluate("document.documentElement.scrollWidth")
