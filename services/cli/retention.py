@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
@@ -46,6 +47,10 @@ def purge(  # noqa: PLR0913 - each is an option
     if stay:
         _stay(database)
         return
+    import structlog
+
+    # What is told beside the counts goes where it is in nobody's way.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     gone = _run(database, lambda found: purge_now(found, Keep(**given)))
     if json:
         show_json(gone)
