@@ -29,6 +29,8 @@ _PARSE_TIME = 20.0
 _NAME, _CALLED_TIME = 80.0, 5_000.0
 #: Most that one clause of `format` makes of a number.
 _CLAUSE = 1_100.0
+#: Nanoseconds of compiling a pattern: for each of its steps, and at most, where nobody knows it before.
+_COMPILE_TIME, _COMPILED_TIME_MAX = 1_500.0, 200e6
 #: What compiling a pattern may take, in bytes.
 _PATTERN_MEMORY = 8 * 2**20
 
@@ -266,16 +268,21 @@ def _formatted(values: _Values, node: Node) -> _Bound:
 
 
 def _matched(values: _Values, node: Node) -> _Bound:
+    """Bound `matches`: the library compiles the pattern anew each time."""
     pattern = node.below[-1].text
     if pattern is None:
         # A pattern may say that its parts are repeated up to a thousand times.
-        steps = 1_000 * values[-1].size
+        steps, made = 1_000 * values[-1].size, _COMPILED_TIME_MAX
     else:
         try:
             steps = float(compiled(pattern, _PATTERN_MEMORY).programsize)
-        except NoPattern:
+        except NoPattern as error:
+            if "too large" in str(error):
+                raise TooCostly(node.number, "its pattern is too large") from None
+            # It is none: evaluating it fails at once.
             steps = 0.0
-    return _Bound(Extent(_NUMBER), _PATTERN_TIME * (values[0].size + 1) * steps)
+        made = _COMPILE_TIME * steps
+    return _Bound(Extent(_NUMBER), made + _PATTERN_TIME * (values[0].size + 1) * steps)
 
 
 _Cost = Callable[[_Values, Node], _Bound]

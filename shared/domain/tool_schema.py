@@ -35,6 +35,8 @@ DETAIL_MAX = 300
 STEPS_MAX = 25_000
 #: Values of an `enum` beyond which it is looked up, and not gone through for each value.
 _FEW = 32
+#: Names or values that one step goes through where each costs little.
+_PER_STEP = 64
 
 _FORMATS = FormatChecker(["date", "ipv4", "ipv6", "uuid"])
 #: Of schemas themselves; without `regex`, for RE2 reads patterns, and Python takes seconds for some of few characters.
@@ -81,23 +83,53 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: A
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     del schema
-    if wanted and validator.is_type(instance, "array") and len(set(map(canonical_text, instance))) < len(instance):
-        yield ValidationError(f"{instance!r} has non-unique elements")
+    if wanted and validator.is_type(instance, "array"):
+        _spend(len(instance) // _PER_STEP)
+        if len(set(map(_form, instance))) < len(instance):
+            yield ValidationError(f"{instance!r} has non-unique elements")
 
 
 def _enum(validator: Any, listed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if len(listed) <= _FEW:
+    if len(listed) <= _FEW and not isinstance(instance, list | dict):
         yield from Draft202012Validator.VALIDATORS["enum"](validator, listed, instance, schema)
         return
-    forms = _check.get().forms
+    forms = _check.get().listed
     if id(listed) not in forms:
         forms[id(listed)] = frozenset(map(_form, listed))
     if _form(instance) not in forms[id(listed)]:
         yield ValidationError(f"{instance!r} is not one of {len(listed)} values")
 
 
+def _const(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del validator, schema
+    if _form(wanted) != _form(instance):
+        yield ValidationError(f"{wanted!r} was expected")
+
+
+def _naming(keyword: str) -> Any:
+    """Return the draft's check of a keyword that lists names; many of them, and each fault, are steps of their own."""
+    check = Draft202012Validator.VALIDATORS[keyword]
+
+    def counted(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        _spend(len(names) // _PER_STEP)
+        for error in check(validator, names, instance, schema):
+            _spend()
+            yield error
+
+    return counted
+
+
 def _form(value: Any) -> str:
-    """Return what equal values of JSON share; of what has no canonical form its own text."""
+    """Return what equal values of JSON share, of what has no canonical form its own text; of each list once."""
+    if not isinstance(value, list | dict):
+        return _form_of(value)
+    forms = _check.get().forms
+    if id(value) not in forms:
+        forms[id(value)] = _form_of(value)
+    return forms[id(value)]
+
+
+def _form_of(value: Any) -> str:
     try:
         return canonical_text(value)
     except NotStrictJson:
@@ -113,8 +145,9 @@ class _Check:
     """What the check that runs here has left, and long lists of values that it has read."""
 
     steps: int = STEPS_MAX
-    #: By the list's identity: the schema outlives the check.
-    forms: dict[int, frozenset[str]] = field(default_factory=dict)
+    #: By identity: schema and arguments outlive the check.
+    listed: dict[int, frozenset[str]] = field(default_factory=dict)
+    forms: dict[int, str] = field(default_factory=dict)
 
 
 _check: ContextVar[_Check] = ContextVar("check")
@@ -139,6 +172,9 @@ _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {
         "enum": _enum,
+        "const": _const,
+        "required": _naming("required"),
+        "dependentRequired": _naming("dependentRequired"),
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,

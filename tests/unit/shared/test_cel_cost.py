@@ -41,6 +41,9 @@ BOMBS = {
     "lastIndexOf": "arguments.a.map(x, x).join(arguments.b).lastIndexOf(arguments.a.map(x, x).join(arguments.b)) > 0",
     "contains": "arguments.a.map(x, x).join(arguments.b).contains(arguments.a.map(x, x).join(arguments.b))",
     "matches": "arguments.a.matches(arguments.b)",
+    "a pattern in each round": "arguments.a.all(x, !''.matches('\\\\pL{100}'))",
+    "a pattern that nobody knows": "arguments.a.all(x, !''.matches(arguments.b))",
+    "a large pattern": "arguments.a.all(x, !''.matches('(\\\\pL{100}){10}'))",
     "concatenation": nested("[arguments.a]", "[1,2,3,4,5,6,7,8,9,10].map(x, ", ")", 4) + ".size() > 0",
 }
 

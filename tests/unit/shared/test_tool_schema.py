@@ -305,3 +305,30 @@ def test_many_patterns_are_matched_so_often_and_no_more() -> None:
     begun = time.process_time()
     assert [""] == [where for where, _ in errors(schema, {"a": [{"x": 1}] * 2_000})]
     assert time.process_time() - begun < 1.0
+
+
+def behind_references(part: dict[str, Any], times: int) -> dict[str, Any]:
+    """Return a schema that asks the same of each value so often."""
+    return an_object(a={"allOf": [{"$ref": "#/$defs/p"}] * times}) | {"$defs": {"p": part}}
+
+
+NAMES = [f"n{number}" for number in range(3_000)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (an_object(a={"items": {"anyOf": [{"required": NAMES}, {}]}}), [{}] * 8_000),
+        (an_object(a={"items": {"anyOf": [{"dependentRequired": {"x": NAMES}}, {}]}}), [{"x": 1}] * 5_000),
+        (an_object(a={"items": {"dependentRequired": {name: [] for name in NAMES}}}), [{}] * 20_000),
+        (behind_references({"allOf": [{"enum": [*range(33)]}] * 40}, 45), [1] * 30_000),
+        (behind_references({"allOf": [{"const": [1] * 900}] * 10}, 45), [1] * 900),
+        (behind_references({"enum": [[number] * 280 for number in range(30)]}, 45), [[1] * 280] * 40),
+        (behind_references({"uniqueItems": True}, 45), [*range(10_000)]),
+    ],
+)
+def test_no_keyword_is_dearer_than_its_steps(schema: dict[str, Any], value: Any) -> None:
+    """Missing names that another part forgives, long values compared again and again: an answer of kilobytes."""
+    begun = time.process_time()
+    errors(schema, {"a": value})
+    assert time.process_time() - begun < 2.0
