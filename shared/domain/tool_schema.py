@@ -35,8 +35,8 @@ DETAIL_MAX = 300
 STEPS_MAX = 25_000
 #: Values of an `enum` beyond which it is looked up, and not gone through for each value.
 _FEW = 32
-#: Names or values that one step goes through where each costs little.
-_PER_STEP = 64
+#: Names or values that one step goes through where each costs little, and characters.
+_PER_STEP, _CHARACTERS_PER_STEP = 64, 1_000
 
 _FORMATS = FormatChecker(["date", "ipv4", "ipv6", "uuid"])
 #: Of schemas themselves; without `regex`, for RE2 reads patterns, and Python takes seconds for some of few characters.
@@ -50,8 +50,16 @@ _EMAIL = re.compile(r"[^@\s<>\",;]{1,64}@[^@\s<>\",;.]+(\.[^@\s<>\",;.]+)+")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 
+def _format(validator: Any, name: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str):
+        _spend(len(instance) // _CHARACTERS_PER_STEP)
+    yield from Draft202012Validator.VALIDATORS["format"](validator, name, instance, schema)
+
+
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     del schema
+    if isinstance(instance, str):
+        _spend(len(instance) // _CHARACTERS_PER_STEP)
     if validator.is_type(instance, "string") and not matches(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
@@ -175,6 +183,7 @@ _Validator: Any = extend(  # type: ignore[no-untyped-call]
         "const": _const,
         "required": _naming("required"),
         "dependentRequired": _naming("dependentRequired"),
+        "format": _format,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,

@@ -324,6 +324,8 @@ NAMES = [f"n{number}" for number in range(3_000)]
         (behind_references({"allOf": [{"enum": [*range(33)]}] * 40}, 45), [1] * 30_000),
         (behind_references({"allOf": [{"const": [1] * 900}] * 10}, 45), [1] * 900),
         (behind_references({"enum": [[number] * 280 for number in range(30)]}, 45), [[1] * 280] * 40),
+        (behind_references({"allOf": [{"format": "email"}] * 150}, 45), "a@" + "b." * 30_000),
+        (behind_references({"allOf": [{"pattern": "(b.)*c$"}] * 150}, 45), "a@" + "b." * 30_000),
         (behind_references({"uniqueItems": True}, 45), [*range(10_000)]),
     ],
 )
