@@ -46,7 +46,6 @@ from placet.gateway.insights.suggestion import (
     asks_no_more,
     ranges,
     suggest,
-    unlimited,
     within,
 )
 from placet.gateway.store import reading
@@ -121,7 +120,6 @@ class SuggestionOut(BaseModel):
     arguments: int = Field(description="How many different arguments the approved calls had.")
     undecided: int = Field(description="And how many nobody decided: they wait, expired or were withdrawn.")
     unread: int = Field(description="And how many were approved sooner than a fast reader reads the card.")
-    unlimited: list[str] = Field(description="Arguments that the rule lets have any value: they had too many to name.")
     ranges: list[str] = Field(description="Arguments that may have any number of a range: `amount: 5 – 90`.")
 
 
@@ -206,7 +204,7 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
     out = _counted(made, report, always, held, unread(held, votes))
-    out = out.model_copy(update={"unlimited": unlimited(seen), "ranges": ranges(seen)})
+    out = out.model_copy(update={"ranges": ranges(seen)})
     told = _in_sentences(always, out)
     made = _suggested(text, always, seen, told)
     return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
@@ -231,7 +229,6 @@ def _counted(
         arguments=always.arguments,
         undecided=sum(each.state not in DECIDED for each in ends),
         unread=sum(each.approval_id in hasty for each in ends),
-        unlimited=[],
         ranges=[],
     )
 
@@ -242,7 +239,6 @@ def _in_sentences(always: AlwaysApproved, out: SuggestionOut) -> list[str]:
     passed = f"Replayed over 30 days: {out.would_pass} would have run without asking"
     ends = f"denied {out.denied}, edited or answered {out.edited}, decided by nobody {out.undecided}"
     free = [f"Any number passes within {', '.join(map(visible, out.ranges))}."] if out.ranges else []
-    free += [f"Not limited, any value passes: {', '.join(map(visible, out.unlimited))}."] if out.unlimited else []
     return [
         f"Suggested for {why} in {always.decisions} decisions.",
         f"Approved faster than the card can be read: {out.unread}.",

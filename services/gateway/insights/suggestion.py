@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -12,8 +11,6 @@ from typing import Any
 from placet.domain.yaml_source import parse_yaml
 
 NAME_MAX = 64
-#: In a text: an address, a link, a path, a host, an account or a number of one.
-_TARGET = re.compile(r"[@/\\#]|\w\.\w|\d\D?\d\D?\d\D?\d")
 _TAKEN_MAX = 100
 #: A whole number with as many digits may be an account's.
 _LONG = 100_000
@@ -114,31 +111,17 @@ def _asking(rules: Sequence[dict[str, Any]], rule: str, tool: str) -> int:
 def within(seen: Sequence[Mapping[str, Any]]) -> str:
     """Return a condition that keeps calls to what these were: their arguments, in the range of their numbers.
 
-    An argument that had few values has one of them; a text of which there were many may be any. Raises NotSuggested
-    where that is so of all of them, or of one that says where something goes: such a rule would let any such call
-    through, or what a mail talked the model into.
+    An argument that had few values has one of them. Raises NotSuggested where one had many that are no amounts, such as
+    texts, addresses or numbers of accounts: the rule would let any through, also what a mail talked the model into.
     """
     names = _names(seen)
-    if any(_may_be_target(each[name]) for name in unlimited(seen) for each in seen if name in each):
-        raise NotSuggested(
-            "The approved calls had many targets, such as addresses or accounts: a rule would allow any."
-        )
     clauses = [f"{_NAMES}{_json(names)})"]
     for name in names:
         values = [each[name] for each in seen if name in each]
         clause = _among(f"arguments[{_json(name)}]", values)
-        if clause and len(values) < len(seen):
-            clauses.append(f"(!({_json(name)} in arguments) || {clause})")
-        elif clause:
-            clauses.append(f"{_json(name)} in arguments && {clause}")
-    if names and len(clauses) == 1:
-        raise NotSuggested("The approved calls have nothing in common that a rule could ask for: each had other texts.")
+        there = f"{_json(name)} in arguments"
+        clauses.append(f"(!({there}) || {clause})" if len(values) < len(seen) else f"{there} && {clause}")
     return " && ".join(clauses)
-
-
-def unlimited(seen: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the arguments that `within` lets have any value."""
-    return [name for name in _names(seen) if not _among("", [each[name] for each in seen if name in each])]
 
 
 def ranges(seen: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -147,22 +130,8 @@ def ranges(seen: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"{name}: {_json(min(values))} – {_json(max(values))}"
         for name, values in found.items()
-        if _are_numbers(values) and not _are_numbers_of_things(values) and min(values) < max(values)
+        if all(map(_is_amount, values)) and min(values) < max(values)
     ]
-
-
-def _may_be_target(value: Any) -> bool:
-    """Tell whether a value says where something goes, as far as its form tells: all that is no plain prose does."""
-    return not isinstance(value, str) or " " not in value.strip() or _TARGET.search(value) is not None
-
-
-def _are_numbers(values: Iterable[Any]) -> bool:
-    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
-
-
-def _are_numbers_of_things(values: Sequence[Any]) -> bool:
-    """Tell whether numbers may be those of accounts or the like: many, whole and long. What lies between is another."""
-    return all(isinstance(each, int) for each in values) and max(values) >= _LONG and len(set(values)) > FEW
 
 
 def _names(seen: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -170,15 +139,23 @@ def _names(seen: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _among(argument: str, values: Sequence[Any]) -> str:
-    if _are_numbers(values) and not _are_numbers_of_things(values):
-        low, high = min(values), max(values)
-        return (
-            f"{argument} == {_json(low)}"
-            if low == high
-            else f"{argument} >= {_json(low)} && {argument} <= {_json(high)}"
-        )
     different = sorted({_json(each) for each in values})
-    return f"{argument} in [{', '.join(different)}]" if len(different) <= FEW else ""
+    if len(different) == 1:
+        return f"{argument} == {different[0]}"
+    if all(map(_is_amount, values)):
+        return f"{argument} >= {_json(min(values))} && {argument} <= {_json(max(values))}"
+    if len(different) <= FEW:
+        return f"{argument} in [{', '.join(different)}]"
+    raise NotSuggested(
+        "The approved calls had many texts, addresses or accounts in one argument: a rule would allow any."
+    )
+
+
+def _is_amount(value: Any) -> bool:
+    """Tell whether what lies between two such numbers is no other thing: a long whole one may be an account's."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < _LONG or not float(value).is_integer()
 
 
 def _when(entry: Mapping[str, Any], within: str) -> str:
