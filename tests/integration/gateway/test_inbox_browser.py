@@ -234,6 +234,8 @@ async def test_what_was_begun_is_there_again_until_it_is_sent(house: House, page
     await comment.fill("Who is")
     await page.reload()
     await expect(page.locator(f"#reason-{mail}")).to_have_value("half a th")
+    await page.locator(f"#item-{mail} h2 a").click()
+    await expect(comment).to_have_value("Who is")
     await visit(house, page, f"/inbox/{mail}")
     await expect(page.locator("#reason")).to_have_value("half a th")
     await expect(page.locator(f"#comment-page-{mail}")).to_have_value("Who is")

@@ -1,11 +1,12 @@
 // What is being written about an approval is there again after a reload, on the way back, and on its own page: in this
-// tab, until it is sent.
+// tab, for the same person, until it is sent.
 const NAMED = /^(reason|comment)-(?:(?:list|page|pane|chat)-)?(.+)$/;
 
 export function keepDrafts(root, whole) {
+  const { person } = root.getElementById("main").dataset;
   const keyOf = (field) => {
     const [, kind, id] = NAMED.exec(field.id) ?? (whole && field.id === "reason" ? [null, "reason", whole] : []);
-    return kind && `draft ${kind} ${id}`;
+    return kind && `draft ${person} ${kind} ${id}`;
   };
   root.addEventListener("input", ({ target }) => {
     const key = keyOf(target);
@@ -13,10 +14,14 @@ export function keepDrafts(root, whole) {
     else if (key) sessionStorage.removeItem(key);
   });
   root.addEventListener("submit", ({ target }) => {
-    if (target.getAttribute("action") === "/sign-out") sessionStorage.clear();
     for (const field of target.elements) if (keyOf(field)) sessionStorage.removeItem(keyOf(field));
   });
-  for (const field of root.querySelectorAll("textarea, input.reason")) {
-    field.value ||= sessionStorage.getItem(keyOf(field) ?? "") ?? "";
-  }
+  const fill = () => {
+    for (const field of root.querySelectorAll("textarea, input.reason")) {
+      field.value ||= sessionStorage.getItem(keyOf(field) ?? "") ?? "";
+    }
+  };
+  fill();
+  // Comments come when their card is looked at.
+  root.addEventListener("htmx:after:swap", fill);
 }
