@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,20 @@ def _arguments(form: FormData, row: Row, rulebook: Path) -> dict[str, Any]:
         return arguments_from_json(field(form, "arguments"))
     fields = edit_fields(row, rulebook)
     typed = {each.name: field(form, ARGUMENT + each.name) for each in fields if ARGUMENT + each.name in form}
-    return arguments_from(fields, typed, arguments_value(row["arguments"]))
+    return arguments_from(fields, as_meant(fields, typed), arguments_value(row["arguments"]))
+
+
+def as_meant(fields: Iterable[ArgumentField], typed: Mapping[str, str]) -> dict[str, str]:
+    """Return what came back with a form; of what nobody changed its value, for browsers know one kind of line break."""
+    values = {each.name: each.value for each in fields}
+    return {
+        name: values[name] if in_lines(text) == in_lines(values.get(name, "")) else text for name, text in typed.items()
+    }
+
+
+def in_lines(value: str) -> str:
+    """Return a text with one kind of line break."""
+    return value.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _grant(form: FormData) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from placet.contracts.canonical import canonical_text
 from placet.gateway.approvals.argument_fields import ArgumentField
 from placet.gateway.approvals.forms import ApprovalOut
 from placet.gateway.store.read import Row
-from placet.gateway.web.decision_form import ARGUMENT, edit_fields
+from placet.gateway.web.decision_form import ARGUMENT, edit_fields, in_lines
 from placet.gateway.web.render import field
 from placet.gateway.web.waiting import Waiting
 
@@ -76,4 +76,4 @@ def _drawn(form: FormData | None) -> Mapping[str, str]:
 
 def _mark(value: str) -> str:
     """Return what tells one value from another, whatever line breaks a browser sends."""
-    return sha256(value.replace("\r\n", "\n").encode()).hexdigest()[:16]
+    return sha256(in_lines(value).encode()).hexdigest()[:16]

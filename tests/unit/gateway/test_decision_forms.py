@@ -9,7 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from placet.contracts.messages.approvals import Verb
+from placet.gateway.approvals.argument_fields import ArgumentField
 from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
+from placet.gateway.web.decision_form import as_meant
 
 VALUES: dict[str, Any] = {
     "arguments": {"amount": 1},
@@ -50,3 +52,9 @@ def test_a_field_of_another_verb_is_refused_by_its_name(verb: Verb, name: str) -
 def test_a_field_that_says_nothing_goes_with_every_verb(verb: Verb) -> None:
     """Clients that send each field of a form, empty ones too, send nothing that could be lost."""
     assert [] == places(verb, arguments=None, response="", to="", seconds=None, allow_from_now_on=None)
+
+
+def test_what_a_browser_did_to_line_breaks_is_no_edit() -> None:
+    """A field that nobody touched keeps its value to the byte; what was typed is taken as it came."""
+    fields = [ArgumentField(name, "long", value, required=True) for name, value in (("a", "x\ry\n"), ("b", "x\n"))]
+    assert {"a": "x\ry\n", "b": "x\nz"} == as_meant(fields, {"a": "x\ny\n", "b": "x\nz"})
