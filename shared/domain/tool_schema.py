@@ -115,13 +115,34 @@ def _const(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[
 
 
 def _naming(keyword: str) -> Any:
-    """Return the draft's check of a keyword that lists names; many of them, and each fault, are steps of their own."""
+    """Return the draft's check of a keyword that lists names; many of them are steps of their own."""
     check = Draft202012Validator.VALIDATORS[keyword]
 
     def counted(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         _spend(len(names) // _PER_STEP)
-        for error in check(validator, names, instance, schema):
-            _spend()
+        yield from check(validator, names, instance, schema)
+
+    return counted
+
+
+def _left_over(keyword: str) -> Any:
+    """Return the draft's check of what no other part has looked at: it goes through these parts for itself."""
+    check = Draft202012Validator.VALIDATORS[keyword]
+
+    def counted(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, list | dict):
+            _spend(len(instance) // 4)
+        yield from check(validator, wanted, instance, schema)
+
+    return counted
+
+
+def _telling(check: Any) -> Any:
+    """Return a keyword's check whose faults are steps: each of them writes out what is wrong, the whole of it."""
+
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        for error in check(validator, value, instance, schema) or ():
+            _spend(1 + len(_form(instance)) // _CHARACTERS_PER_STEP)
             yield error
 
     return counted
@@ -175,22 +196,36 @@ def _entering(validator: Any, **changes: Any) -> Any:
     return _Validator(**kept | changes)
 
 
+_OWN: dict[str, Any] = {
+    "enum": _enum,
+    "const": _const,
+    "required": _naming("required"),
+    "dependentRequired": _naming("dependentRequired"),
+    "format": _format,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "unevaluatedItems": _left_over("unevaluatedItems"),
+    "unevaluatedProperties": _left_over("unevaluatedProperties"),
+}
 #: The draft's validator, but for what takes Python's own longer than its input does.
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
-    {
-        "enum": _enum,
-        "const": _const,
-        "required": _naming("required"),
-        "dependentRequired": _naming("dependentRequired"),
-        "format": _format,
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
-        "uniqueItems": _unique_items,
-    },
+    {name: _telling(check) for name, check in {**Draft202012Validator.VALIDATORS, **_OWN}.items()},
 )
 _Validator.evolve = _entering
+_descend = _Validator.descend
+
+
+def _descending(self: Any, instance: Any, schema: Any, *more: Any, **named: Any) -> Iterator[ValidationError]:
+    if schema is False:
+        # Its fault is no keyword's, and writes out the whole value too.
+        _spend(1 + len(_form(instance)) // _CHARACTERS_PER_STEP)
+    yield from _descend(self, instance, schema, *more, **named)
+
+
+_Validator.descend = _descending
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +305,15 @@ def argument_errors(
     began = _check.set(_Check())
     try:
         found = list(islice(validator.iter_errors(arguments), ERRORS_MAX))
-    except RecursionError:
-        return [ArgumentError("", "nested too deeply")]
     except _TooCostlyError:
         return [ArgumentError("", "too costly to check: write less, or give the tool a plainer schema")]
+    except BaseException as fault:
+        # The registry of references is written in Rust, which panics where Python's stack ends inside of it.
+        if isinstance(fault, OverflowError):
+            return [ArgumentError("", "a number is too large")]
+        if isinstance(fault, RecursionError) or type(fault).__name__ == "PanicException":
+            return [ArgumentError("", "nested too deeply")]
+        raise
     finally:
         _check.reset(began)
     errors = []

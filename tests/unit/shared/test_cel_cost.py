@@ -13,6 +13,8 @@ from placet.domain.cel_cost import LOOPS_MAX, TIME_MAX
 
 ENVIRONMENT = Environment({"arguments": VALUES, "tool": STRING, "labels": TEXTS, "history.calls": INT})
 LONG = "a" * 200
+#: A class of all letters, as a condition writes it.
+LETTERS = "\\\\pL"
 
 
 def nested(beginning: str, before: str, after: str, times: int) -> str:
@@ -43,6 +45,8 @@ BOMBS = {
     "matches": "arguments.a.matches(arguments.b)",
     "a pattern in each round": "arguments.a.all(x, !''.matches('\\\\pL{100}'))",
     "a pattern that nobody knows": "arguments.a.all(x, !''.matches(arguments.b))",
+    "a pattern that is none": f"[1].all(x, arguments.a.all(y, !''.matches('(?i)[{LETTERS * 1_000}](')))",
+    "a pattern of no steps": f"arguments.a.exists(x, ''.matches('({LETTERS * 500}){{0}}'))",
     "a large pattern": "arguments.a.all(x, !''.matches('(\\\\pL{100}){10}'))",
     "concatenation": nested("[arguments.a]", "[1,2,3,4,5,6,7,8,9,10].map(x, ", ")", 4) + ".size() > 0",
 }
