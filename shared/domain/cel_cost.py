@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isinf
 from time import thread_time_ns
 from typing import Any
 
@@ -32,8 +33,8 @@ _NAME, _CALLED_TIME = 80.0, 5_000.0
 #: Most that one clause of `format` makes of a number.
 _CLAUSE = 1_100.0
 #: Nanoseconds of compiling a pattern that nobody knows before, for each of its bytes; how much longer evaluating takes
-#: for it than was measured; steps of one that can be compiled, and patterns of which all this is kept.
-_READ_TIME, _COMPILED_AGAIN, _STEPS_MAX, _PATTERNS_KEPT = 80e3, 4.0, 1e9, 256
+#: for it than was measured; and patterns of which that is kept.
+_READ_TIME, _COMPILED_AGAIN, _PATTERNS_KEPT = 80e3, 4.0, 256
 #: What compiling a pattern may take, in bytes.
 _PATTERN_MEMORY = 8 * 2**20
 
@@ -278,7 +279,7 @@ def _matched(values: _Values, node: Node) -> _Bound:
         steps, time = 1_000 * values[-1].size, _READ_TIME * values[-1].size
     else:
         steps, time = _compiling(pattern)
-        if steps > _STEPS_MAX:
+        if isinf(steps):
             raise TooCostly(node.number, "its pattern is too large")
     return _Bound(Extent(_NUMBER), time + _PATTERN_TIME * (values[0].size + 1) * steps)
 
@@ -286,6 +287,8 @@ def _matched(values: _Values, node: Node) -> _Bound:
 @lru_cache(_PATTERNS_KEPT)
 def _compiling(pattern: str) -> tuple[float, float]:
     """Return how many steps a pattern has, and several times the nanoseconds that compiling it took here.
+
+    One that is too large has infinitely many.
 
     No property of its text tells that: a class of letters is a few characters, and ranges of thousands. What is no
     pattern has no steps, and is read up to where it ends to be one.

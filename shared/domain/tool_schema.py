@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -50,16 +50,9 @@ _EMAIL = re.compile(r"[^@\s<>\",;]{1,64}@[^@\s<>\",;.]+(\.[^@\s<>\",;.]+)+")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 
-def _format(validator: Any, name: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(instance, str):
-        _spend(len(instance) // _CHARACTERS_PER_STEP)
-    yield from Draft202012Validator.VALIDATORS["format"](validator, name, instance, schema)
-
-
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     del schema
-    if isinstance(instance, str):
-        _spend(len(instance) // _CHARACTERS_PER_STEP)
+    _spend(_characters(pattern, instance))
     if validator.is_type(instance, "string") and not matches(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
@@ -114,27 +107,28 @@ def _const(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[
         yield ValidationError(f"{wanted!r} was expected")
 
 
-def _naming(keyword: str) -> Any:
-    """Return the draft's check of a keyword that lists names; many of them are steps of their own."""
+def _spending(keyword: str, steps: Callable[[Any, Any], int]) -> Any:
+    """Return the draft's check of a keyword that costs more than one step, by its value and what is checked."""
     check = Draft202012Validator.VALIDATORS[keyword]
 
-    def counted(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        _spend(len(names) // _PER_STEP)
-        yield from check(validator, names, instance, schema)
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        _spend(steps(value, instance))
+        yield from check(validator, value, instance, schema)
 
     return counted
 
 
-def _left_over(keyword: str) -> Any:
-    """Return the draft's check of what no other part has looked at: it goes through these parts for itself."""
-    check = Draft202012Validator.VALIDATORS[keyword]
+def _names(names: Any, _instance: Any) -> int:
+    return len(names) // _PER_STEP
 
-    def counted(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        if isinstance(instance, list | dict):
-            _spend(len(instance) // 4)
-        yield from check(validator, wanted, instance, schema)
 
-    return counted
+def _characters(_value: Any, instance: Any) -> int:
+    return len(instance) // _CHARACTERS_PER_STEP if isinstance(instance, str) else 0
+
+
+def _left_over(_wanted: Any, instance: Any) -> int:
+    """Return the steps of looking for what no other part has looked at, which goes through these parts again."""
+    return len(instance) // 4 if isinstance(instance, list | dict) else 0
 
 
 def _telling(check: Any) -> Any:
@@ -142,10 +136,15 @@ def _telling(check: Any) -> Any:
 
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         for error in check(validator, value, instance, schema) or ():
-            _spend(1 + len(_form(instance)) // _CHARACTERS_PER_STEP)
+            _spend(_told(instance))
             yield error
 
     return counted
+
+
+def _told(instance: Any) -> int:
+    """Return the steps of writing out a value in a fault."""
+    return 1 + len(_form(instance)) // _CHARACTERS_PER_STEP
 
 
 def _form(value: Any) -> str:
@@ -199,15 +198,15 @@ def _entering(validator: Any, **changes: Any) -> Any:
 _OWN: dict[str, Any] = {
     "enum": _enum,
     "const": _const,
-    "required": _naming("required"),
-    "dependentRequired": _naming("dependentRequired"),
-    "format": _format,
+    "required": _spending("required", _names),
+    "dependentRequired": _spending("dependentRequired", _names),
+    "format": _spending("format", _characters),
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
     "uniqueItems": _unique_items,
-    "unevaluatedItems": _left_over("unevaluatedItems"),
-    "unevaluatedProperties": _left_over("unevaluatedProperties"),
+    "unevaluatedItems": _spending("unevaluatedItems", _left_over),
+    "unevaluatedProperties": _spending("unevaluatedProperties", _left_over),
 }
 #: The draft's validator, but for what takes Python's own longer than its input does.
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
@@ -221,7 +220,7 @@ _descend = _Validator.descend
 def _descending(self: Any, instance: Any, schema: Any, *more: Any, **named: Any) -> Iterator[ValidationError]:
     if schema is False:
         # Its fault is no keyword's, and writes out the whole value too.
-        _spend(1 + len(_form(instance)) // _CHARACTERS_PER_STEP)
+        _spend(_told(instance))
     yield from _descend(self, instance, schema, *more, **named)
 
 
@@ -307,13 +306,13 @@ def argument_errors(
         found = list(islice(validator.iter_errors(arguments), ERRORS_MAX))
     except _TooCostlyError:
         return [ArgumentError("", "too costly to check: write less, or give the tool a plainer schema")]
+    except OverflowError:
+        return [ArgumentError("", "a number is too large")]
     except BaseException as fault:
         # The registry of references is written in Rust, which panics where Python's stack ends inside of it.
-        if isinstance(fault, OverflowError):
-            return [ArgumentError("", "a number is too large")]
-        if isinstance(fault, RecursionError) or type(fault).__name__ == "PanicException":
-            return [ArgumentError("", "nested too deeply")]
-        raise
+        if not isinstance(fault, RecursionError) and type(fault).__name__ != "PanicException":
+            raise
+        return [ArgumentError("", "nested too deeply")]
     finally:
         _check.reset(began)
     errors = []
