@@ -83,17 +83,14 @@ def bring(backup: Path, folder: Path) -> list[str]:
     """
     theirs, ours = ({key["kid"]: key for key in public_keys(each)} for each in (backup, folder))
     gone = _taken_back(folder) | _taken_back(backup)
-    stolen = [path for path in _private(folder) if key_id(path) in gone]
     if not _lie_together(folder):
         shutil.copytree(backup, folder, dirs_exist_ok=True)
-    for path in stolen:
-        path.unlink()
-        if (following := backup / path.name).exists():
-            shutil.copy2(following, path)
     for path in _private(folder):
-        # Whatever signs verifies; where nothing is left, the next start makes a key.
         if key_id(path) in gone:
             path.unlink()
+            # Where the backup has no other one, the next start makes a key.
+            if (other := backup / path.name).exists() and key_id(other) not in gone:
+                shutil.copy2(other, path)
     _remember(folder, gone)
     publish_keys(folder, [key for kid, key in {**theirs, **ours}.items() if kid not in gone])
     return sorted(gone & (theirs.keys() | ours.keys()))
