@@ -26,7 +26,8 @@ _MOMENT = re.compile(
     rf"|(?:\d{{1,2}}(?:\.|st|nd|rd|th)?\s)?(?:{_MONTHS})\b\.?(?:\s\d{{1,2}}\b(?![:.]\d))?|20\d\d\b|(?:{_DAYS})\b\.?)(?!\w)",
     re.IGNORECASE,
 )
-_TIME = re.compile(r"(?<!\d)\d\d?[:.]\d\d(?!\d)")
+#: A time of the day, as on a clock.
+TIME = re.compile(r"(?<!\d)\d\d?[:.]\d\d(?!\d)")
 _DIGIT = re.compile(r"\d")
 _AT = re.compile(rf"{_M}[\s,]*(?:at|um|saat|à)\s{_M}")
 _WHEN_WHO = re.compile(
@@ -56,7 +57,7 @@ def begins_message(line: str, below: str) -> bool:
     line = line[:_LINE_MAX]
     if (_is_name(line) or _SENDER.fullmatch(line)) and _is_moment(below[:_LINE_MAX]):
         return True
-    if not _TIME.search(line):
+    if not TIME.search(line):
         return False
     masked = _masked(_ADDRESS.sub("", line.strip("*_ ")))
     addressed = _ADDRESS.search(line) is not None

@@ -2,7 +2,7 @@
 
 `python/module:function` names it. The function takes what a model takes, `(messages, tools, tool_choice)` in OpenAI's
 shape, and returns an assistant message: `{"content": …, "tool_calls": […]}`. The same transcript should always get the
-same answer. Words stand in for tokens. It is called on the event loop: one that waits or computes for long is `async`.
+same answer. Words stand in for tokens. One that is `async` runs on the event loop, any other in a thread.
 """
 
 from __future__ import annotations

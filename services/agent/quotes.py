@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from placet.agent.chats import begins_message
+from placet.agent.chats import TIME, begins_message
 from placet.agent.unseen import PASTED, split_unseen
 
 #: Stands between two texts, so that nothing is found half in one and half in the other.
@@ -74,7 +74,6 @@ _ATTRIBUTION = re.compile(
 #: What a program names somebody by whose mail it quotes: their address, or the day it came.
 _BY_PROGRAM = re.compile(r"^<?[^\s<>@]+@[^\s<>@]+|<[^<>@\s]+@[^<>@\s]+>|(?<!\d)20\d\d(?!\d)|\d[./-]\d\d?[./-]\d\d")
 _ADDRESS = re.compile(r"[^\s@<>]@[^\s@<>]")
-_TIME = re.compile(r"(?<!\d)\d\d?[:.]\d\d(?!\d)")
 #: A line of a head: up to three words, a colon and a text.
 _FIELD = re.compile(r"\W*[^\W\d_][^\s:：,;!?<>@]*(?:\s[^\s:：,;!?<>@]+){0,2}\s?[:：](?!//)\s*\S")
 _SENDERS = r"(?:from|sender|return-path|von|kimden|gönderen|de|da|van|od|från|fra|от)"
@@ -234,5 +233,5 @@ def _is_head(fields: Sequence[str]) -> bool:
         return True
     if _OWN_FIELD.match(fields[0]) or not _ADDRESS.search(fields[0]):
         return False
-    dated = len(fields) >= FIELDS_MIN and any(map(_TIME.search, fields))
+    dated = len(fields) >= FIELDS_MIN and any(map(TIME.search, fields))
     return dated or ("<" in fields[0] and len(fields) > 1)

@@ -103,8 +103,7 @@ def _without_secrets(body: bytes) -> bytes:
 def _blank_secrets(event: Any) -> bool:
     """Take the secrets out of an event; tell whether it had any."""
     data = event.get("data") if isinstance(event, dict) else None
-    message = MESSAGES.get(str(event["type"])) if isinstance(data, dict) and "type" in event else None
-    if message is None or not isinstance(data, dict):
+    if not isinstance(data, dict) or (message := MESSAGES.get(str(event.get("type")))) is None:
         return False
     had = message.secrets & data.keys()
     data |= dict.fromkeys(had, "")

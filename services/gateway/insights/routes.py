@@ -203,15 +203,19 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
     report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
-    out = _counted(made, report, always, held, unread(held, votes))
-    out = out.model_copy(update={"ranges": ranges(seen)})
+    out = _counted(made, report, always, held, unread(held, votes), ranges(seen))
     told = _in_sentences(always, out)
     made = _suggested(text, always, seen, told)
     return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
 
 
 def _counted(
-    made: Suggestion, report: dict[str, Any], always: AlwaysApproved, held: Iterable[Held], hasty: Container[str]
+    made: Suggestion,
+    report: dict[str, Any],
+    always: AlwaysApproved,
+    held: Iterable[Held],
+    hasty: Container[str],
+    limits: list[str],
 ) -> SuggestionOut:
     passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
     before = {always.rule, *(each["before"]["rule"] for each in passed)}
@@ -229,7 +233,7 @@ def _counted(
         arguments=always.arguments,
         undecided=sum(each.state not in DECIDED for each in ends),
         unread=sum(each.approval_id in hasty for each in ends),
-        ranges=[],
+        ranges=limits,
     )
 
 

@@ -40,7 +40,7 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
             raise Refused("This call is not over yet.", status=409, kind="not-over")
         parts = await load_parts(connection, call)
         chain = Chain(connection, caller.tenant)
-        if not parts.history or (not _begins(parts.history) and await chain.is_cut()):
+        if not parts.history or (await chain.is_cut() and not _begins(parts.history)):
             raise Refused("The history of this call is not kept any more.", status=410, kind="gone")
         if parts.too_many:
             raise Refused(f"More than {ROWS_MAX:,} changes of this call are kept.", status=409, kind="too-long")

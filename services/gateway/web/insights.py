@@ -90,8 +90,10 @@ async def _suggestion(
             fault = title_of(refusal, caller.language)
     values: dict[str, Any] = {"rule": rule, "tool": tool, "found": found, "fault": fault, "proposed": proposed}
     agent = deps.settings.gateway_rulebook_agent
-    async with reading(deps.runtime.database) as connection:
-        waiting = bool(agent) and await waits(connection, caller.tenant, agent)
+    waiting = False
+    if found is not None and agent:
+        async with reading(deps.runtime.database) as connection:
+            waiting = await waits(connection, caller.tenant, agent)
     values |= {"proposes": agent, "proposal_id": new_id(), "waiting": waiting}
     return render("suggestion.html", status, language=caller.language, **common(caller, "insights"), **values)
 
