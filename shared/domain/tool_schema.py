@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
 
 from placet.contracts.canonical import NotStrictJson, canonical_text
 from placet.domain.patterns import matches, pattern_problem
@@ -42,7 +40,13 @@ _FORMATS = FormatChecker(["date", "ipv4", "ipv6", "uuid"])
 #: Of schemas themselves; without `regex`, for RE2 reads patterns, and Python takes seconds for some of few characters.
 _SCHEMA_FORMATS = FormatChecker(set(Draft202012Validator.FORMAT_CHECKER.checkers) - {"regex"})
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_DATA_KEYWORDS = {"const", "default", "enum", "examples"}
+#: Keywords that have a schema, a list of them, and one for each name.
+_SCHEMA_KEYWORDS = {
+    *("additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+}
+_LISTING_KEYWORDS = {"allOf", "anyOf", "oneOf", "prefixItems"}
+_NAMED_KEYWORDS = {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 _COMBINING_KEYWORDS = {"$ref", "$dynamicRef", "allOf", "anyOf", "dependentSchemas", "if", "oneOf"}
 _OPENING_KEYWORDS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
 _NAMING_VALIDATORS = {"additionalProperties", "dependentRequired", "required", "unevaluatedProperties"}
@@ -288,7 +292,7 @@ def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, .
         problems.append((("type",), "the parameters of a tool must be of type 'object'"))
     if _mentions(parameters, "patternProperties") and _mentions(closed(parameters), "unevaluatedProperties"):
         problems.append(((), "patternProperties and unevaluatedProperties cannot be enforced together"))
-    return problems + list(_unenforceable(parameters, (), parameters))
+    return problems + list(_unenforceable(parameters))
 
 
 def compiled(parameters: dict[str, Any]) -> Draft202012Validator:
@@ -328,34 +332,40 @@ def pointer(steps: Any) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def _unenforceable(schema: Any, steps: tuple[str | int, ...], root: dict[str, Any]) -> Iterator[tuple[Any, str]]:
-    """Yield what the draft allows and we do not: unchecked formats, other dialects, outside references."""
-    if isinstance(schema, list):
-        for index, item in enumerate(schema):
-            yield from _unenforceable(item, (*steps, index), root)
-    if not isinstance(schema, dict):
-        return
-    for keyword, value in schema.items():
+def _unenforceable(parameters: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield what the draft allows and we do not: unchecked formats, other dialects, references to no schema in it."""
+    subschemas = dict(_subschemas(parameters, ()))
+    places = {f"#{pointer(steps)}" for steps in subschemas}
+    for steps, schema in subschemas.items():
+        for keyword, value in schema.items():
+            problem = _keyword_problem(keyword, value, places) if isinstance(value, str) else None
+            if problem:
+                yield (*steps, keyword), problem
+            elif keyword == "patternProperties":
+                yield from (((*steps, keyword), problem) for each in value if (problem := pattern_problem(each)))
+
+
+def _subschemas(schema: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    """Yield a schema and all that stand in it, each with the steps to it; `true` and `false` as empty ones."""
+    yield steps, schema if isinstance(schema, dict) else {}
+    for keyword, value in schema.items() if isinstance(schema, dict) else ():
         at = (*steps, keyword)
-        if isinstance(value, str):
-            if problem := _keyword_problem(keyword, value, root):
-                yield at, problem
-        elif keyword not in _DATA_KEYWORDS:
-            if keyword == "patternProperties":
-                yield from ((at, problem) for each in value if (problem := pattern_problem(each)))
-            yield from _unenforceable(value, at, root)
+        if keyword in _SCHEMA_KEYWORDS:
+            yield from _subschemas(value, at)
+        elif keyword in _LISTING_KEYWORDS:
+            for index, each in enumerate(value):
+                yield from _subschemas(each, (*at, index))
+        elif keyword in _NAMED_KEYWORDS:
+            for name, each in value.items():
+                yield from _subschemas(each, (*at, name))
 
 
-def _mentions(schema: Any, keyword: str) -> bool:
+def _mentions(schema: dict[str, Any], keyword: str) -> bool:
     """Tell whether a keyword stands anywhere in a schema."""
-    if isinstance(schema, list):
-        return any(_mentions(each, keyword) for each in schema)
-    if not isinstance(schema, dict):
-        return False
-    return keyword in schema or any(_mentions(each, keyword) for name, each in schema.items() if name != "const")
+    return any(keyword in each for _, each in _subschemas(schema, ()))
 
 
-def _keyword_problem(keyword: str, value: str, root: dict[str, Any]) -> str | None:
+def _keyword_problem(keyword: str, value: str, places: Collection[str]) -> str | None:
     match keyword:
         case "format" if value not in _FORMATS.checkers:
             return f"format {value!r} is not checked; known formats: {', '.join(sorted(_FORMATS.checkers))}"
@@ -365,21 +375,10 @@ def _keyword_problem(keyword: str, value: str, root: dict[str, Any]) -> str | No
             return "only JSON Schema draft 2020-12 is understood"
         case "$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor":
             return f"keyword {keyword!r} is not supported"
-        case "$ref" if not _resolves(value, root):
-            return f"reference {value!r} leads nowhere inside this schema"
+        case "$ref" if unquote(value) not in places:
+            return f"reference {value!r} leads to no schema inside this one"
         case _:
             return None
-
-
-def _resolves(reference: str, root: dict[str, Any]) -> bool:
-    if not reference.startswith("#"):
-        return False
-    registry: Registry[Any] = Registry().with_resource("", DRAFT202012.create_resource(root))
-    try:
-        registry.resolver().lookup(reference)
-    except Unresolvable:
-        return False
-    return True
 
 
 def _schema_detail(error: ValidationError) -> str:

@@ -154,8 +154,21 @@ def test_schema_that_calls_itself_ends() -> None:
             an_object(a={"anyOf": [{"$ref": "#/$defs/b"}]}),
             (
                 ("properties", "a", "anyOf", 0, "$ref"),
-                "reference '#/$defs/b' leads nowhere inside this schema",
+                "reference '#/$defs/b' leads to no schema inside this one",
             ),
+        ),
+        # Nobody has read what stands there: it need not be a schema.
+        *(
+            (
+                {**an_object(a={"$ref": f"#/{at}"}), at: {"multipleOf": 0}},
+                (("properties", "a", "$ref"), f"reference '#/{at}' leads to no schema inside this one"),
+            )
+            for at in ("x", "default")
+        ),
+        # Not the keyword, but an argument of that name.
+        (
+            an_object(default={"$anchor": "b"}),
+            (("properties", "default", "$anchor"), "keyword '$anchor' is not supported"),
         ),
     ],
 )
@@ -171,6 +184,17 @@ def test_words_in_data_are_no_keywords() -> None:
     )
 
     assert [] == schema_problems(schema)
+
+
+@pytest.mark.parametrize(
+    "reference", ["#", "#/$defs/all", "#/properties/b~1c", "#/properties/b~1c/items/0", "#/properties/d%20e"]
+)
+def test_a_reference_may_lead_to_any_schema_inside(reference: str) -> None:
+    """Wherever it stands, as RFC 6901 writes it in an address."""
+    named = {"b/c": {"items": {"anyOf": [{}]}, "prefixItems": [{}]}, "d e": True}
+    problem = (("properties", "a", "$ref"), f"reference {reference!r} leads to no schema inside this one")
+    schema = {**an_object(a={"$ref": reference}, **named), "$defs": {"all": True}}
+    assert ([problem] if reference.endswith("items/0") else []) == schema_problems(schema)
 
 
 def test_reference_inside_the_schema_is_followed() -> None:
