@@ -20,6 +20,8 @@ SUMMARY_MAX = 300
 VALUE_MAX = 120
 #: Stands for an argument that was not given.
 ABSENT = "…"
+#: What stands for an argument that a call does not have, beside one that it has.
+NONE = "–"
 #: Shown in place of a redacted value.
 REDACTED = "•••"
 

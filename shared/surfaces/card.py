@@ -16,12 +16,13 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_argu
 from placet.contracts.messages import ApprovalRule, Panel
 from placet.domain.approvers import name_of as plain_name_of
 from placet.domain.approvers import read_approver
-from placet.domain.card_text import ABSENT, REDACTED, mixed_scripts, placeholders, visible, visible_lines
+from placet.domain.card_text import NONE, REDACTED, mixed_scripts, placeholders, visible, visible_lines
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
 from placet.domain.grants import AGAIN_SECONDS
 from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
 from placet.domain.tool_schema import pointer
+from placet.domain.votes import PanelTally
 from placet.surfaces.texts import plural, text
 
 #: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
@@ -138,7 +139,7 @@ def edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Ar
         yield each if was == each.text else replace(each, changed_from=was)
     for name, was in proposed.items():
         if was:
-            yield Argument(name, ABSENT, critical=True, changed_from=was)
+            yield Argument(name, NONE, critical=True, changed_from=was)
 
 
 def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
@@ -170,11 +171,12 @@ def needed(rule: ApprovalRule, locale: str, name_of: Callable[[str], str]) -> st
     """
     demands = [[Panel(approvers=rule.approvers, approvals=rule.approvals), *rule.alternatives]]
     demands += [each.panels for each in rule.also]
-    said = (f" {text(locale, 'or')} ".join(_way(each, locale, name_of) for each in ways) for ways in demands)
+    said = (f" {text(locale, 'or')} ".join(way(each, locale, name_of) for each in ways) for ways in demands)
     return f" {text(locale, 'and')} ".join(said)
 
 
-def _way(panel: Panel, locale: str, name_of: Callable[[str], str]) -> str:
+def way(panel: Panel | PanelTally, locale: str, name_of: Callable[[str], str]) -> str:
+    """Return what of one panel decides, in words: `2 of finance`."""
     who = ", ".join(named(each, locale, name_of) for each in panel.approvers)
     return text(locale, "{count} of {who}", count=panel.approvals, who=who)
 

@@ -13,7 +13,7 @@ from starlette.datastructures import FormData
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
-from placet.domain.approvers import identity_of
+from placet.domain.approvers import name_of
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
 from placet.gateway.conversations.store import end_of_call, find_conversation, newest_number
@@ -23,7 +23,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
-from placet.gateway.web.decision_form import wish_of
+from placet.gateway.web.decision_form import REDRAW, wish_of
 from placet.gateway.web.editing import edit_form
 from placet.gateway.web.inbox import Told, back_of, led_back
 from placet.gateway.web.people import suggested
@@ -64,6 +64,8 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
     """Do what a form of the card asks, and lead back; what cannot be done is said on the card as it is now."""
     caller.need(Scope.DECIDE)
     row = await deps.decisions.find(caller, approval_id)
+    if field(form, "decision") == REDRAW:
+        return await _page(deps, caller, row, Aside(typed=form))
     try:
         wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
         ask = await without_left_out(deps, row, left_in(form), wish.ask())
@@ -106,6 +108,8 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         ended = await end_of_call(connection, place, row["call_id"])
         newest = await newest_number(connection, *place) if await find_conversation(connection, *place) else None
     people = await suggested(deps, caller, row["deciders"] or ())
+    # Nobody delegates to themselves, nor to whom four eyes keep out.
+    barred = deps.directory().excluded(card.rule.exclude, row["requester"], row["agent"]) | {name_of(caller.person)}
     edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",
@@ -121,8 +125,8 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         blocks=ended["ui_blocks"] if ended else [],
         newest=newest,
         edit=edit,
-        others=[each for each in people if each.active and identity_of(each.id) != caller.person],
-        typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
+        others=[each for each in people if each.active and each.id not in barred],
+        typed_reason=field(aside.typed, "reason") if aside.typed is not None and not (edit and edit.open) else "",
         fault=aside.fault,
         left=aside.left,
         done=aside.done,

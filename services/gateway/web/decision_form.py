@@ -32,6 +32,8 @@ from placet.surfaces.texts import LANGUAGES, text
 _NUMBER = re.compile(r"[0-9]{1,7}")
 #: Begins the name of an argument's field.
 ARGUMENT = "argument:"
+#: What a form of arguments asks for that decides nothing: the page as it is now, with what was typed.
+REDRAW = "redraw"
 
 
 def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[0]) -> DecisionIn:

@@ -15,7 +15,7 @@ from placet.contracts.canonical import canonical_text
 from placet.gateway.approvals.argument_fields import ArgumentField
 from placet.gateway.approvals.forms import ApprovalOut
 from placet.gateway.store.read import Row
-from placet.gateway.web.decision_form import ARGUMENT, edit_fields, in_lines
+from placet.gateway.web.decision_form import ARGUMENT, REDRAW, edit_fields, in_lines
 from placet.gateway.web.render import field
 from placet.gateway.web.waiting import Waiting
 
@@ -31,8 +31,10 @@ class EditForm:
     json: str
     #: Names of arguments that somebody typed and that somebody else changed meanwhile.
     overtaken: frozenset[str]
-    #: Whether it is open: somebody has just sent it, and it could not be done.
+    #: Whether it is open: somebody has just sent it, and it could not be done, or means to go on with it.
     open: bool
+    #: Why, as it was typed.
+    reason: str = ""
 
     @property
     def drawn(self) -> str:
@@ -55,8 +57,8 @@ async def edit_form(
     overtaken = frozenset(
         each.name for each in fields if each.name in meant and drawn.get(each.name, "") not in {"", _mark(each.value)}
     )
-    sent = typed is not None and field(typed, "decision") == "edit"
-    return EditForm(fields, values, canonical_text(arguments), overtaken, sent)
+    sent = typed is not None and field(typed, "decision") in {"edit", REDRAW}
+    return EditForm(fields, values, canonical_text(arguments), overtaken, sent, field(typed, "reason") if sent else "")
 
 
 def _typed(form: FormData | None, argument: ArgumentField) -> str | None:

@@ -40,7 +40,7 @@ from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import FIELDS_MAX, form_model, render
 from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
-from placet.surfaces.card import named, names_in, needed
+from placet.surfaces.card import named, names_in, way
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
 from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of, moment, text
@@ -256,8 +256,11 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
     link, approval = opened.found()
     if deps.codes.too_many(link.token_hash):
         return _end(deps, replace(opened, standing=Standing.RESTING), _STATUSES[Standing.RESTING][1])
-    voters = opened.counted.votes[:VOTES_MAX] if opened.counted is not None else ()
+    voters, tally = (opened.counted.votes[:VOTES_MAX], opened.counted.tally) if opened.counted else ((), None)
+    language = _language(deps, link)
     rule, called = ApprovalRule.model_validate(approval["approval_rule"]), names_in(deps.directory())
+    # Whom an escalation asked too is among them.
+    ways = [way(each, language, called) for each in (tally.panels if tally else ())]
     seal = Seal(approval["digest"], approval["revision"], int(time.time()))
     return render(
         "link.html",
@@ -266,7 +269,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
         approval=approval_out(approval),
         person=deps.directory().person(link.person),
         called=called,
-        deciders=[named(each, _language(deps, link), called) for each in approval["approvers"]],
+        deciders=[named(each, language, called) for each in approval["approvers"]],
         voted=[called(row["person"]) for row in voters],
         vote=opened.vote,
         again=opened.again,
@@ -274,7 +277,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
         shown=opened.shown,
         plan=opened.plan,
         left=opened.left,
-        needed=needed(rule, _language(deps, link), called),
+        needed=tally.joined(ways, text(language, "or"), text(language, "and")) if tally else "",
         code=code_of(approval),
         code_length=CODE_LENGTH,
         seal=seal,

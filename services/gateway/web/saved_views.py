@@ -32,6 +32,9 @@ async def save(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     if not kept:
         words = text(caller.language, "You keep {count} views already: delete one first.", count=VIEWS_MAX)
         raise Refused(words, status=409, kind="too-many-views")
+    if kept != address:
+        words = text(caller.language, "You keep another view of that name: delete it first, or choose another name.")
+        raise Refused(words, status=409, kind="view-exists")
     return RedirectResponse(address, 303)
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from placet.contracts.messages import ApprovalRule
 from placet.contracts.messages.approvals import GrantWish
 from placet.contracts.messages.jobs import JOB_LABEL
-from placet.domain.card_text import ABSENT
+from placet.domain.card_text import NONE
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
 from placet.domain.grants import offered_again
@@ -139,7 +139,7 @@ class Group:
     def values(self, card: Waiting) -> tuple[str, ...]:
         """Return a card's values of the arguments that differ; a long one is cut and names its digest."""
         found = {each.name: each.text for each in card.shown.arguments}
-        texts = (found.get(name, ABSENT) for name in self.differing[:DIFFERING_MAX])
+        texts = (found.get(name, NONE) for name in self.differing[:DIFFERING_MAX])
         return tuple(each if len(each) <= VALUE_MAX else each[:VALUE_MAX] + tail_of(each) for each in texts)
 
 

@@ -320,6 +320,8 @@ async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, 
     await page.get_by_role("button", name="Approve with these arguments").click()
     await expect(page.get_by_role("alert")).to_contain_text("amount")
     await expect(page.get_by_label("amount")).to_have_value("nine")
+    await expect(page.get_by_label("Why", exact=True)).to_have_value("Partly used.")
+    await expect(page.get_by_label("Reason", exact=True)).to_be_empty()
     await page.get_by_label("amount").fill("900.5")
     await page.get_by_label("notify").select_option("true")
     await page.get_by_role("button", name="Approve with these arguments").click()
@@ -328,8 +330,11 @@ async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, 
     assert '{"amount":900.5,"currency":"EUR","notify":true,"order":"10482"}' == claims.arguments
 
 
-async def test_an_edit_sent_again_takes_nobody_elses_edit_back(house: House, browser: Browser) -> None:
-    """What was not typed takes the value that somebody else gave it meanwhile; what both changed is told."""
+@pytest.mark.parametrize("told_before", [False, True])
+async def test_an_edit_sent_again_takes_nobody_elses_edit_back(
+    house: House, browser: Browser, *, told_before: bool
+) -> None:
+    """What was not typed takes another's value; what both changed is told, once sent or once the page is looked at."""
     from placet.domain.catalog import load_catalog  # noqa: PLC0415  # its digest is what the row must carry
 
     page = await signed_in(house, browser)
@@ -340,15 +345,22 @@ async def test_an_edit_sent_again_takes_nobody_elses_edit_back(house: House, bro
     await page.keyboard.press("e")
     await page.get_by_label("order").fill("10483")
     await page.get_by_label("amount").fill("900")
+    await page.get_by_label("Why", exact=True).fill("Half of it.")
     edited = a_call(tool="refund", arguments={"amount": 601, "currency": "EUR", "order": "10482", "notify": True})
     house.query(
         "UPDATE read.approvals SET arguments = %s, digest = %s, revision = 2 WHERE approval_id = %s",
         *(edited.arguments, edited.digest, row["approval_id"]),
     )
-    await page.get_by_role("button", name="Approve with these arguments").click()
-    await expect(page.get_by_role("alert")).to_contain_text("This card changed after it was shown to you.")
+    if told_before:
+        await opened(house, row)
+        await page.get_by_role("button", name="Show the current version").click()
+        await expect(page.locator("#main")).to_have_attribute("data-revision", "2")
+    else:
+        await page.get_by_role("button", name="Approve with these arguments").click()
+        await expect(page.get_by_role("alert")).to_contain_text("This card changed after it was shown to you.")
     fields = {name: await page.get_by_label(name).input_value() for name in ("amount", "notify", "order")}
     assert {"amount": "900", "notify": "true", "order": "10483"} == fields
+    await expect(page.get_by_label("Why", exact=True)).to_have_value("Half of it.")
     await expect(page.get_by_text("Somebody else changed this meanwhile, to: 601")).to_have_count(1)
 
 
@@ -415,12 +427,15 @@ async def test_a_decision_can_be_taken_back_before_it_is_sent(
         await visit(house, page, "/inbox")
         card = page.locator(f"#item-{row['approval_id']}")
         await card.get_by_role("link", name=row["summary"]).click()
+        await card.locator(".reason").fill("half a th")
         await card.get_by_role("button", name="Approve", exact=True).click()
         await expect(card.get_by_role("status")).to_have_text("Approved.")
         await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
         await card.get_by_role("button", name="Undo").click()
         await expect(card.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
         assert [] == house.approvers.claims
+        await page.reload()
+        await expect(card.locator(".reason")).to_have_value("half a th")
         await card.get_by_role("button", name="Deny", exact=True).click()
         await expect(card.get_by_role("status")).to_have_text("Denied.")
         await page.goto("about:blank")

@@ -136,6 +136,19 @@ async def test_a_whole_selection_is_announced_until_it_is_sent(house: House, pag
     await expect(told).to_have_count(0)
 
 
+async def test_who_takes_one_out_of_a_whole_selection_is_not_told_of_all(house: House, page: Page) -> None:
+    """After a reload nothing is selected, and not all of it again."""
+    for number in range(3):
+        hold(house, "close", f"Close ticket {number}?", {"ticket": number})
+    await visit(house, page, "/inbox?tool=close&whole=1")
+    await page.locator("input[form=batch]").first.uncheck()
+    await expect(page.locator("#chosen")).to_have_text("2 selected")
+    await expect(page.locator("#whole-count")).to_have_count(0)
+    await page.reload()
+    await expect(page.locator("#chosen")).to_have_text("0 selected")
+    await expect(page.locator("#whole-count")).to_have_count(0)
+
+
 async def test_what_comes_after_a_whole_selection_is_not_selected(house: House, page: Page) -> None:
     """Nobody has seen it when they selected all, nor a selected call's arguments as an edit left them."""
     rows = [hold(house, "close", f"Close ticket {number}?", {"ticket": number}) for number in range(3)]

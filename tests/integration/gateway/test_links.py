@@ -224,6 +224,23 @@ async def test_a_link_names_people_and_groups_as_the_mail_does(house: House) -> 
     assert "May decide: finance, Ada ·" in told
 
 
+async def test_a_link_names_whom_an_escalation_asked_too(house: House) -> None:
+    """They decide as the first ones do."""
+    row = waiting(
+        house,
+        steps_done=1,
+        approval_rule={
+            "min_strength": "link",
+            "approvers": ["group:finance"],
+            "approvals": 2,
+            "escalations": [{"after_seconds": 60, "approvers": ["person:grace"], "channels": ["inbox"]}],
+        },
+    )
+    async with house.client() as client:
+        page = (await client.get(f"/l/{a_link(house.url, row)}")).text
+    assert "Decides: 2 of finance, Grace ·" in " ".join(page.split())
+
+
 async def test_looking_changes_no_row(house: House) -> None:
     """GET and HEAD leave the database as it was."""
     path = f"/l/{a_link(house.url, waiting(house))}"

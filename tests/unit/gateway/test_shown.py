@@ -76,7 +76,7 @@ def test_an_edit_shows_what_each_argument_was() -> None:
     """Changed, added and taken away, whole."""
     long = "x" * (ARGUMENT_MAX + 1)
     shown = shown_call(a_row({"amount": 4, "to": "ada", "note": "n"}, {"amount": 5, "to": "ada", "body": long}), TOOLS)
-    assert {"amount": ("4", "5"), "to": ("ada", None), "note": ("n", ""), "body": ("…", long)} == {
+    assert {"amount": ("4", "5"), "to": ("ada", None), "note": ("n", ""), "body": ("–", long)} == {
         each.name: (each.text, each.changed_from) for each in shown.arguments
     }
 

@@ -96,7 +96,7 @@ def test_an_edit_shows_what_was_proposed() -> None:
         call = a_call(arguments=shown)
         card = drawing.moved_on(card, progressed(news, revision, kind="edited", call=call), PEN, (), NOON)
     found = {each.name: (each.text, each.changed_from) for each in card.arguments}
-    assert {"amount": ("3", "1"), "to": ("ada", None), "fast": ("true", ""), "note": ("…", "x")} == found
+    assert {"amount": ("3", "1"), "to": ("ada", None), "fast": ("true", ""), "note": ("–", "x")} == found
 
 
 def test_an_edit_voids_votes_and_counts_as_its_maker_s() -> None:

@@ -29,10 +29,10 @@ async def list_views(connection: Connection, tenant: str, person: str) -> tuple[
     return tuple(SavedView(row["name"], row["address"]) for row in rows)
 
 
-async def save_view(connection: Connection, tenant: str, person: str, view: SavedView) -> bool:
-    """Keep a view, in place of one with its name; return False where a person has VIEWS_MAX of them."""
+async def save_view(connection: Connection, tenant: str, person: str, view: SavedView) -> str:
+    """Keep a view; return the address that its name has by now, or nothing where a person has VIEWS_MAX views."""
     values = {"tenant": tenant, "person": person, "name": view.name, "address": view.address, "most": VIEWS_MAX}
-    return bool(await connection.run(QUERIES.save_view, **values))
+    return next((row["address"] for row in await connection.run(QUERIES.save_view, **values)), "")
 
 
 async def remove_view(connection: Connection, tenant: str, person: str, name: str) -> None:

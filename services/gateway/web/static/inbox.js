@@ -209,6 +209,8 @@ function count() {
   // Only what differs is written: the observer below would call for ever.
   const chosen = document.getElementById("chosen");
   const text = t("{count} selected", { count: number });
+  const told = document.getElementById("whole-count");
+  if (told && told.dataset.count !== String(number)) told.remove();
   if (chosen && chosen.textContent !== text) chosen.textContent = text;
   if (!whole) document.title = `${Number(open) === 0 ? "" : `(${open}) `}${t("Inbox")} · Placet`;
   for (const button of document.querySelectorAll(".choose")) {
@@ -222,7 +224,13 @@ function count() {
 
 show?.addEventListener("click", () => {
   if (whole) {
-    location.assign(`/inbox/${whole}`);
+    // What is being typed into the arguments comes along.
+    const edit = document.querySelector("#edit[open] form");
+    if (!edit) location.assign(`/inbox/${whole}`);
+    else {
+      edit.querySelector("[name=decision]").value = "redraw";
+      edit.submit();
+    }
     return;
   }
   fresh.hidden = true;
@@ -270,7 +278,11 @@ addEventListener("pagehide", () => events.close());
 // Kept by the browser while another page was shown: its stream is over, and what was pressed in it is sent.
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 
-for (const box of document.querySelectorAll("input[form=batch]")) known.add(callIn(box));
+for (const box of document.querySelectorAll("input[form=batch]")) {
+  known.add(callIn(box));
+  // Selected anew would be what somebody took out before they loaded the page again.
+  if (performance.getEntriesByType("navigation")[0].type !== "navigate") box.checked = false;
+}
 keyboard(document);
 plans(document);
 keepTime(document);

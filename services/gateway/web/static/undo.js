@@ -25,6 +25,11 @@ function submitAs(form, fields) {
   sent.submit();
 }
 
+// What was typed was a draft no more when it was pressed; taken back, it is one again.
+function keepTyped(form) {
+  for (const each of form.elements) each.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
 // Where a form leads in a session that is over.
 function signInLater() {
   return `/sign-in?${new URLSearchParams({ unsent: "1", back: location.pathname + location.search })}`;
@@ -106,6 +111,7 @@ export function decideInPlace(root) {
     forget(decision);
     rests = 0;
     decision.form.hidden = false;
+    keepTyped(decision.form);
     decision.item.focus({ preventScroll: true });
   }
 
@@ -298,10 +304,11 @@ export function decideOnPage(root) {
   }
 
   function takeBack() {
-    const { line, timer, panel, button } = held;
+    const { line, timer, panel, button, form } = held;
     clearTimeout(timer);
     held = null;
     line.remove();
+    keepTyped(form);
     panel.classList.remove("held");
     (button?.isConnected ? button : root.querySelector("form.decide-whole button.approve"))?.focus();
   }
