@@ -37,13 +37,19 @@ def compiled(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
     return read(pattern, memory_bytes)
 
 
-def pattern_problem(pattern: str) -> str | None:
-    """Return why a pattern of a schema cannot be matched; None where it can."""
+def pattern_problem(pattern: str, memory_bytes: int | None = None) -> str | None:
+    """Return why a pattern of a schema cannot be matched, with at most `memory_bytes`; None where it can."""
     try:
-        read(pattern)
+        read(pattern, memory_bytes)
     except NoPattern as error:
         return f"pattern {pattern!r} cannot be matched in linear time: {error}"
     return None
+
+
+def cost(pattern: str, text: str) -> int:
+    """Return steps of a pattern by characters of a text, some 12 ns each where RE2 follows all ways at once."""
+    size: int = compiled(pattern).programsize
+    return size * len(text)
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -339,8 +339,19 @@ def behind_references(part: dict[str, Any], times: int) -> dict[str, Any]:
 NAMES = [f"n{number}" for number in range(3_000)]
 
 
+#: RE2 goes on to follow all ways at once: a microsecond and more for each step and letter.
+MANY_WAYS = "(?:(?:x.{30}y?){30}|(?:x.{29}y?){31})$z"
+
 #: Of each a fault that another part forgives, which writes out the whole value.
 WRONG: list[Any] = [False, {"type": "string"}, {"minItems": 30_000}, {"enum": [7]}, {"not": {}}, {"const": 1}]
+
+
+def test_a_schema_is_read_in_time() -> None:
+    """Things that cannot be sorted must be all different: the draft's own check compares each with each."""
+    mixed = [number if number % 2 else str(number) for number in range(5_000)]
+    begun = time.process_time()
+    problems = schema_problems({"type": "object", "required": mixed})
+    assert (20, True) == (len(problems), time.process_time() - begun < 1.0)
 
 
 @pytest.mark.parametrize(
@@ -360,6 +371,10 @@ WRONG: list[Any] = [False, {"type": "string"}, {"minItems": 30_000}, {"enum": [7
         ),
         *((behind_references({"allOf": [{"anyOf": [wrong, True]}] * 110}, 45), [1] * 20_000) for wrong in WRONG),
         (behind_references({"uniqueItems": True}, 45), [*range(10_000)]),
+        (behind_references({"allOf": [{"format": "regex"}] * 150}, 45), r"\pL{1000}"),
+        (behind_references({"allOf": [{"pattern": MANY_WAYS}] * 5}, 5), "x" * 65_000),
+        (behind_references({"allOf": [{"patternProperties": {MANY_WAYS: {}}}] * 5}, 5), {"x" * 65_000: 1}),
+        (behind_references({"allOf": [{"anyOf": [{"maxLength": 1}, True]}] * 400}, 45), "\\" * 32_000),
     ],
 )
 def test_no_keyword_is_dearer_than_its_steps(schema: dict[str, Any], value: Any) -> None:
