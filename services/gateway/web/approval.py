@@ -100,13 +100,14 @@ class Aside:
 
 
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
-    detail = await detail_of(deps.runtime.database, row, deps.directory())
     tools = await tools_of(deps.settings.rulebook)
     place = (row["tenant"], row["conversation_id"])
     async with reading(deps.runtime.database) as connection:
         (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
-        ended = await end_of_call(connection, place, row["call_id"])
+        # In this order, for each may go on meanwhile: what the page does not show, its stream tells.
         newest = await newest_number(connection, *place) if await find_conversation(connection, *place) else None
+        ended = await end_of_call(connection, place, row["call_id"])
+    detail = await detail_of(deps.runtime.database, row, deps.directory())
     people = await suggested(deps, caller, row["deciders"] or ())
     # Nobody delegates to themselves, nor to whom four eyes keep out.
     barred = deps.directory().excluded(card.rule.exclude, row["requester"], row["agent"]) | {name_of(caller.person)}

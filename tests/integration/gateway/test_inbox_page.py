@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
 from tests.support.gateway import House, a_delivery_row, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
+from tests.support.system import until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -452,6 +455,28 @@ async def test_the_four_records_and_the_edit_are_shown(house: House, browser: ht
         re.findall(r"<td>(\d+)</td>", line[0]),
         '<li class="past">' in page,
     )
+
+
+async def test_a_page_drawn_while_its_call_ends_is_of_one_time(house: House, browser: httpx.AsyncClient) -> None:
+    """The execution is never older than the outcome beside it: nothing would ever tell the page that it ended."""
+    row = hold(house, "pay", "Pay?", {"amount": 900}, state="approved")
+    place = {name: row[name] for name in ("tenant", "conversation_id", "call_id")}
+    times = {"pool": "default", "fence": 1, "started_at": datetime.now(UTC)}
+    insert(house.url, "executions", **place, digest=row["digest"], state="running", **times)
+    done = {"call_id": row["call_id"], "tool": "pay", "status": "success", "kind": "succeeded", "data": 1}
+    with psycopg.connect(house.url) as meanwhile:
+        meanwhile.execute("LOCK TABLE read.log IN ACCESS EXCLUSIVE MODE")
+        page = asyncio.create_task(browser.get(f"/inbox/{row['approval_id']}"))
+
+        async def waits() -> bool:
+            return bool(house.query("SELECT 1 FROM pg_locks WHERE NOT granted"))
+
+        await until(waits, "the page is being drawn")
+        sql = "INSERT INTO read.log (tenant, conversation_id, seq, type, data) VALUES (%s, %s, 1, 'tool_call', %s)"
+        meanwhile.execute(sql, (row["tenant"], row["conversation_id"], Jsonb({**done, "error": None, "ui_blocks": []})))
+        meanwhile.execute("UPDATE read.executions SET state = 'succeeded', result_kind = 'succeeded'")
+    badges = re.findall(r'(?:Outcome|Execution</dt><dd>)\s*<span class="badge (\w+)', (await page).text)
+    assert ["succeeded", "succeeded"] == badges
 
 
 async def test_where_a_form_leads_is_always_the_inbox(house: House, browser: httpx.AsyncClient) -> None:
