@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from placet.contracts.messages.jobs import JOB_LABELS
 
@@ -29,6 +29,16 @@ def saying_something(text: str) -> str:
     return text
 
 
+def storable_moment(at: datetime) -> datetime:
+    """Return a moment in UTC; raise ValueError where that is before the year 1 or after 9999."""
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("must be a moment in the years 1 to 9999 of UTC") from error
+
+
+#: A moment from outside, with its zone.
+Moment = Annotated[AwareDatetime, AfterValidator(storable_moment)]
 #: A text from outside.
 Text = Annotated[str, AfterValidator(storable_text)]
 

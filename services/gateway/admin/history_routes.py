@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
@@ -25,6 +25,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.paging import NO_CURSOR, opaque, read_opaque
+from placet.gateway.texts import Moment
 
 router = APIRouter(prefix="/v1/history", tags=["history"], route_class=StrictRoute)
 
@@ -48,8 +49,8 @@ class Filters(BaseModel):
     actor: Annotated[Name, Field(description="Who did it: `person:ada`, or a service.")] = ""
     subject_id: Annotated[Name, Field(description="What was changed: the id of an approval, a grant, a key…")] = ""
     call_id: Annotated[Name, Field(description="Only changes of this tool call.")] = ""
-    since: Annotated[AwareDatetime | None, Field(description="At or after this moment, with its zone.")] = None
-    until: Annotated[AwareDatetime | None, Field(description="Before this moment, with its zone.")] = None
+    since: Annotated[Moment | None, Field(description="At or after this moment, with its zone.")] = None
+    until: Annotated[Moment | None, Field(description="Before this moment, with its zone.")] = None
 
 
 class HistoryQuery(Filters):

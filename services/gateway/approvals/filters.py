@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
@@ -13,7 +13,7 @@ from placet.gateway.approvals.search import ALTERNATIVES_MAX, alternatives
 from placet.gateway.approvals.store.inbox import Filters
 from placet.gateway.approvals.survey import Order
 from placet.gateway.identity.auth import Caller
-from placet.gateway.texts import Text
+from placet.gateway.texts import Moment, Text
 
 #: Longest search, in characters.
 SEARCH_MAX = 200
@@ -59,8 +59,8 @@ class InboxQuery(BaseModel):
     older_than: Annotated[int, Field(ge=0, le=AGE_MAX_SECONDS)] | None = Field(
         default=None, description="Only what was opened at least so many seconds ago."
     )
-    opened_after: AwareDatetime | None = Field(default=None, description="Only what was opened then or later.")
-    opened_before: AwareDatetime | None = Field(default=None, description="Only what was opened before.")
+    opened_after: Moment | None = Field(default=None, description="Only what was opened then or later.")
+    opened_before: Moment | None = Field(default=None, description="Only what was opened before.")
     sort: Order = Field(
         default="newest",
         description="`deadline`: nearest first; `risk`: what does most to the world first; `amount`: the largest "

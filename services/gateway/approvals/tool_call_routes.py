@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ResolveCall
@@ -28,6 +28,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
 from placet.gateway.store.paging import Cursor, encode_cursor
 from placet.gateway.store.read import Row
+from placet.gateway.texts import Moment
 from placet.gateway.workspaces.store import load_entry
 
 router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"], route_class=StrictRoute)
@@ -128,8 +129,8 @@ class CallQuery(BaseModel):
     tool: Annotated[Name, Field(description="Calls of this tool.")] = ""
     agent: Annotated[Name, Field(description="Calls of this agent.")] = ""
     requester: Annotated[Name, Field(description="Whose message led to it: `person:ada`.")] = ""
-    since: Annotated[AwareDatetime | None, Field(description="Proposed at or after this moment, with its zone.")] = None
-    until: Annotated[AwareDatetime | None, Field(description="Proposed before this moment, with its zone.")] = None
+    since: Annotated[Moment | None, Field(description="Proposed at or after this moment, with its zone.")] = None
+    until: Annotated[Moment | None, Field(description="Proposed before this moment, with its zone.")] = None
     limit: Annotated[int, Field(ge=1, le=200, description="Rows on a page.")] = 50
     cursor: Annotated[str | None, Field(max_length=400, description="`next` of the page before.")] = None
 

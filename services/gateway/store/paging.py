@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
+from placet.gateway.texts import storable_moment
 
 #: Rows that a list asks for at most: those of the largest page, and one more. Statements say it as a constant: by a
 #: limit among the values the planner thinks a tenth of all rows, and sorts these instead of walking an index.
@@ -39,7 +40,7 @@ def decode_cursor(text: str) -> Cursor:
     try:
         match read_opaque(text):
             case [str(at), str(row_id)] if _ID.fullmatch(row_id) and (moment := datetime.fromisoformat(at)).tzinfo:
-                return Cursor(moment, row_id)
+                return Cursor(storable_moment(moment), row_id)
     except ValueError as error:
         raise ValueError(NO_CURSOR) from error
     raise ValueError(NO_CURSOR)

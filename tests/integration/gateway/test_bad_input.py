@@ -80,6 +80,10 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
         ("GET", "/v1/approvals?state=pend%00ing", 400),
         ("GET", "/v1/approvals?cursor=nonsense", 400),
         ("GET", "/v1/approvals?cursor=WyIyMDI2LTAxLTAxIiwieCJd", 400),
+        # A moment before the year 1 of UTC.
+        ("GET", "/v1/approvals?cursor=WyIwMDAxLTAxLTAxVDAwOjAwOjAwKzIzOjU5IiwiYSJd", 400),
+        ("GET", "/v1/approvals?opened_after=0001-01-01T00:00:00%2B23:59", 400),
+        ("GET", "/v1/tool-calls?until=9999-12-31T23:59:59-23:59", 400),
         ("GET", "/v1/dead-letters?state=lost", 400),
         ("GET", "/v1/deliveries?state=asleep", 400),
         ("POST", "/v1/deliveries/unknown/retry", 404),

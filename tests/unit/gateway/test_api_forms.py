@@ -15,7 +15,10 @@ from placet.gateway.http.errors import pointer, problem
 from placet.gateway.http.pages import next_of
 from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 
-MOMENTS = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))]))
+#: As much after the first and before the last moment of the database as a zone may differ from UTC.
+MOMENTS = st.datetimes(
+    datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))])
+)
 
 
 @given(MOMENTS, st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
