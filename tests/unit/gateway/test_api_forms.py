@@ -17,7 +17,9 @@ from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 
 #: As much after the first and before the last moment of the database as a zone may differ from UTC.
 MOMENTS = st.datetimes(
-    datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))])
+    datetime.min + timedelta(days=1),
+    datetime.max - timedelta(days=1),
+    timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))]),
 )
 
 
