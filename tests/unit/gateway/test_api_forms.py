@@ -15,12 +15,9 @@ from placet.gateway.http.errors import pointer, problem
 from placet.gateway.http.pages import next_of
 from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 
-#: As much after the first and before the last moment of the database as a zone may differ from UTC.
-MOMENTS = st.datetimes(
-    datetime.min + timedelta(days=1),
-    datetime.max - timedelta(days=1),
-    timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))]),
-)
+_ZONES = st.sampled_from([UTC, timezone(timedelta(hours=3))])
+#: None of a day that is before or after the days of another zone.
+MOMENTS = st.datetimes(timezones=_ZONES).filter(lambda at: 1 < at.timetuple().tm_year < 9999)  # noqa: PLR2004 - years
 
 
 @given(MOMENTS, st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
