@@ -17,7 +17,7 @@ from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 
 _ZONES = st.sampled_from([UTC, timezone(timedelta(hours=3))])
 #: None of a day that is before or after the days of another zone.
-MOMENTS = st.datetimes(timezones=_ZONES).filter(lambda at: 1 < at.timetuple().tm_year < 9999)  # noqa: PLR2004 - years
+MOMENTS = st.datetimes(timezones=_ZONES).filter(lambda at: 1 < at.timetuple().tm_year < 9999)
 
 
 @given(MOMENTS, st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
