@@ -7,12 +7,15 @@ words of it say nothing. Cancelled events are none.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from time import thread_time
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -28,8 +31,9 @@ CALENDAR_BYTES_MAX = 1024 * 1024
 DAYS_KEPT = 512
 #: Days in which a calendar should name somebody of its group.
 CHECKED_DAYS = 28
-#: Nobody's shifts begin every second, and working such events out would keep everything else waiting.
-_TOO_OFTEN = re.compile(rb"FREQ=(SECONDLY|MINUTELY)", re.IGNORECASE)
+#: What reading a calendar may take, and what looking up a day in it, in seconds of CPU. Some milliseconds are usual;
+#: rules that repeat every second, since the year 1, or never, would keep everything else waiting for minutes.
+_CPU_SECONDS_MAX = 1.0
 _WORD = re.compile(r"[^\s,;:()<>\[\]\"']+")
 
 
@@ -41,8 +45,36 @@ class _Parsed:
     zone: str
 
     def shifts(self, at: datetime) -> Sequence[Shift]:
-        """Return the events of the day that `at` falls in, and of the hours around it."""
-        return _shifts_of(self, at.astimezone(UTC).date())
+        """Return the events of the day that `at` falls in, and of the hours around it; none where that takes long."""
+        try:
+            return _shifts_of(self, at.astimezone(UTC).date())
+        except _TooCostlyError:
+            return ()
+
+
+class _TooCostlyError(Exception):
+    """Working out events took too long."""
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Raise _TooCostlyError in what is done within once it has taken too long: the libraries loop as long as told to.
+
+    Whatever function they call next is where that is noticed.
+    """
+    ends = thread_time() + _CPU_SECONDS_MAX
+
+    def look(*_: object) -> None:
+        if thread_time() > ends:
+            sys.setprofile(before)
+            raise _TooCostlyError
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
 
 
 def read_calendar(named: CalendarFile) -> CalendarFile:
@@ -63,16 +95,17 @@ def parse_calendar(named: CalendarFile, content: bytes, at: datetime) -> Calenda
     digest = sha256(content).hexdigest()
     if len(content) > CALENDAR_BYTES_MAX:
         return replace(named, digest=digest, problem=f"larger than {CALENDAR_BYTES_MAX} bytes", shifts=_none)
-    if _TOO_OFTEN.search(content):
-        return replace(named, digest=digest, problem="an event of it repeats every minute or second", shifts=_none)
     parsed = _Parsed(None, named.zone)
     try:
-        calendar = icalendar.Calendar.from_ical(content)
-        events = calendar.walk("VEVENT")
-        parsed = _Parsed(recurring_ical_events.of(calendar), named.zone)
+        with _bounded():
+            calendar = icalendar.Calendar.from_ical(content)
+            events = calendar.walk("VEVENT")
+            parsed = _Parsed(recurring_ical_events.of(calendar), named.zone)
         # What the library finds wrong only when it looks for events is found now.
-        parsed.shifts(at)
+        _shifts_of(parsed, at.astimezone(UTC).date())
         problem = "" if events else "it has no events"
+    except _TooCostlyError:
+        problem = "working out its events takes too long: they repeat too often, since too long ago, or never"
     except Exception as error:  # noqa: BLE001 - the libraries raise what they like about a file that others wrote
         # What the file says is kept out of the words: they go into logs.
         problem = f"it is no iCalendar file that can be used ({type(error).__name__})"
@@ -94,7 +127,8 @@ def _none(_at: datetime) -> Sequence[Shift]:
 def _shifts_of(parsed: _Parsed, day: date) -> Sequence[Shift]:
     """Return the events that touch a day of UTC. An event without a zone may be up to a day off, so more are asked."""
     begins = datetime.combine(day, time(), UTC)
-    found = parsed.events.between(begins - timedelta(days=1), begins + timedelta(days=2))
+    with _bounded():
+        found = parsed.events.between(begins - timedelta(days=1), begins + timedelta(days=2))
     shifts = (_shift(each, parsed.zone) for each in found if str(each.get("STATUS", "")).upper() != "CANCELLED")
     return tuple(each for each in shifts if each.ends > begins and each.begins < begins + timedelta(days=1))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from time import thread_time
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -57,6 +58,18 @@ SUMMARY:ben
 END:VEVENT
 END:VCALENDAR
 """.replace("\n", "\r\n")
+
+
+TAKES_LONG = "working out its events takes too long: they repeat too often, since too long ago, or never"
+_SIXTY = ",".join(map(str, range(60)))
+#: Rules that would keep everything else waiting for minutes.
+DEAR = [
+    "FREQ=SECONDLY",
+    "FREQ=SECO\r\n NDLY",
+    f"FREQ=HOURLY;BYMINUTE={_SIXTY};BYSECOND={_SIXTY}",
+    "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30;COUNT=3",
+    "FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=30",
+]
 
 
 def at(words: str, zone: str = BERLIN) -> datetime:
@@ -175,7 +188,7 @@ def test_a_cancelled_event_and_a_gap_are_nobody() -> None:
         ("root:x:0:0", "it is no iCalendar file that can be used (ValueError)"),
         ("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n", "it has no events"),
         (" " * (CALENDAR_BYTES_MAX + 1), f"larger than {CALENDAR_BYTES_MAX} bytes"),
-        (ICS.replace("FREQ=DAILY", "FREQ=SECONDLY"), "an event of it repeats every minute or second"),
+        *((ICS.replace("FREQ=DAILY", rule), TAKES_LONG) for rule in DEAR),
         (ICS.replace("FREQ=DAILY", "FREQ=NEVER"), "it is no iCalendar file that can be used (BadRuleStringFormat)"),
         (
             ICS.replace("DTSTART;TZID=Europe/Berlin:20260105T090000", "DTSTART:soon"),
@@ -188,6 +201,13 @@ def test_a_bad_calendar_tells_all_and_says_why(text: str, problem: str) -> None:
     calendar = a_calendar(text)
     assert problem == calendar.problem
     assert asked(GroupDuty(plan=calendar), at("2026-02-02 10:00")).people == {"ada", "ben"}
+
+
+def test_a_day_that_takes_too_long_to_work_out_has_nobody() -> None:
+    """The whole group is told then, at once."""
+    calendar, begun = a_calendar(ICS.replace("FREQ=DAILY", "FREQ=HOURLY")), thread_time()
+    assert ("", {"ada", "ben"}) == (calendar.problem, asked(GroupDuty(plan=calendar), at("9000-02-02 10:00")).people)
+    assert thread_time() - begun < 2.0
 
 
 def test_a_calendar_that_is_not_there_says_so(tmp_path: Path) -> None:
