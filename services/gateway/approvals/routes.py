@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from placet.contracts.errors import Refused
@@ -27,7 +27,7 @@ from placet.gateway.approvals.leaving_out import ask_of
 from placet.gateway.approvals.listing import Wanted, list_page
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
-from placet.gateway.http.errors import described
+from placet.gateway.http.errors import described, document, wished
 from placet.gateway.http.pages import cursor_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
@@ -67,11 +67,12 @@ async def show(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> ApprovalD
 
 
 @router.post("/decisions", responses=described(400, 401, 403, 413, 415, 503))
-async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn) -> BatchOut:
+async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn, request: Request) -> BatchOut:
     """Decide several approvals at once; each has its own outcome, and one that fails does not stop the others."""
     caller.need(Scope.DECIDE)
     first = {item.id: at for at, item in reversed(list(enumerate(body.items)))}
-    outcomes = (_outcome(deps, caller, item, twice=first[item.id] < at) for at, item in enumerate(body.items))
+    language = wished(request)
+    outcomes = (_outcome(deps, caller, item, language, twice=first[item.id] < at) for at, item in enumerate(body.items))
     return BatchOut(items=list(await asyncio.gather(*outcomes)))
 
 
@@ -93,7 +94,7 @@ async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: Deci
     return JSONResponse(Accepted(id=approval_id).model_dump(), 202, headers)
 
 
-async def _outcome(deps: Deps, caller: Caller, item: BatchItemIn, *, twice: bool) -> BatchItemOut:
+async def _outcome(deps: Deps, caller: Caller, item: BatchItemIn, language: str, *, twice: bool) -> BatchItemOut:
     """Return what became of one item; `twice`: one before it is about the same approval."""
     decisions = deps.decisions
     try:
@@ -103,9 +104,8 @@ async def _outcome(deps: Deps, caller: Caller, item: BatchItemIn, *, twice: bool
         ask = await ask_of(deps.runtime.database, decisions, caller, item.id, item)
         row = await decisions.decide(caller, item.id, ask)
     except Refused as refusal:
-        kind = f"urn:placet:problem:{refusal.kind}"
-        document = {"type": kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
-        return BatchItemOut(id=item.id, status=refusal.status, problem=document)
+        told = document(refusal.status, refusal.title, refusal.kind, language, **refusal.facts)
+        return BatchItemOut(id=item.id, status=refusal.status, problem=told)
     if row is None:
         return BatchItemOut(id=item.id, status=202)
     return BatchItemOut(id=item.id, status=200, approval=approval_out(row))

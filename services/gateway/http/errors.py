@@ -94,22 +94,29 @@ def problem(
     language: str = LANGUAGES[0],
     **members: Any,
 ) -> JSONResponse:
-    """Return a problem document; without a kind its title is the status' own phrase.
-
-    Title and detail are in `language` where its catalogue has them; `type` and all other members never change.
-    """
+    """Return a problem document as an answer; without a kind its title is the status' own phrase."""
     title = title or HTTPStatus(status).phrase
-    told: dict[str, Any] = {"title": text(language, title)}
-    if isinstance(members.get("detail"), str):
-        told["detail"] = text(language, members["detail"])
-    if "errors" in members:
-        told["errors"] = [{**each, "detail": text(language, each["detail"])} for each in members["errors"]]
-    body = {"type": f"urn:placet:problem:{kind}" if kind else "about:blank", "status": status, **members, **told}
-    translated = (told["title"], told.get("detail")) != (title, members.get("detail"))
+    body = document(status, title, kind, language, **members)
+    translated = (body["title"], body.get("detail")) != (title, members.get("detail"))
     extra = {"content-language": language if translated else LANGUAGES[0]}
     if status == HTTPStatus.UNAUTHORIZED:
         extra["www-authenticate"] = 'Bearer realm="placet"'
     return JSONResponse(body, status, {**(headers or {}), **extra}, MEDIA_TYPE)
+
+
+def document(status: int, title: str, kind: str, language: str, **members: Any) -> dict[str, Any]:
+    """Return a problem document.
+
+    Title and detail are in `language` where its catalogue has them; `type` and all other members never change.
+    """
+    told: dict[str, Any] = {"title": text(language, title)}
+    if members.get("decided_by") and language != LANGUAGES[0]:
+        told["detail"] = text(language, "Decided by {person}.", person=members["decided_by"])
+    elif isinstance(members.get("detail"), str):
+        told["detail"] = text(language, members["detail"])
+    if "errors" in members:
+        told["errors"] = [{**each, "detail": text(language, each["detail"])} for each in members["errors"]]
+    return {"type": f"urn:placet:problem:{kind}" if kind else "about:blank", "status": status, **members, **told}
 
 
 class BodyTooLarge(HTTPException):
@@ -146,10 +153,7 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     facts: dict[str, Any] = error.facts
     wait = facts.get("retry_after_seconds")
     headers = {} if wait is None else {"retry-after": str(wait)}
-    language, by = wished(request), facts.get("decided_by")
-    if by and language != LANGUAGES[0]:
-        facts = {**facts, "detail": text(language, "Decided by {person}.", person=by)}
-    return problem(error.status, error.title, kind=error.kind, headers=headers, language=language, **facts)
+    return problem(error.status, error.title, kind=error.kind, headers=headers, language=wished(request), **facts)
 
 
 async def _too_large(_: Request, error: Exception) -> JSONResponse:
@@ -166,7 +170,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
         # The framework names the methods of the first route with this path, and there may be others.
         found = (route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE)
         headers["Allow"] = ", ".join(sorted({method for route in found for method in route.methods}))
-    return problem(error.status_code, headers=headers, **members)
+    return problem(error.status_code, headers=headers, language=wished(request), **members)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -232,6 +236,8 @@ def _wording(fault: Any, language: str) -> str:
     if kind in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
         return text(language, _FAULTS["string_too_long"], **context)
     if language != LANGUAGES[0] and kind in _FAULTS:
+        # Pydantic joins the last of them in English.
+        context |= {name: str(context[name]).replace("' or '", "', '") for name in ("expected",) if name in context}
         return text(language, _FAULTS[kind], **context)
     return str(fault["msg"]).removeprefix("Value error, ")
 

@@ -57,6 +57,7 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         after = max(0, job.last_event_id - LINES_MAX)
         lines = await store.read_log(connection, caller.tenant, job_id, after, LINES_MAX)
     tried = [(task, each) for task in [*([job.division] if job.division else []), *job.tasks] for each in task.attempts]
+    tried.sort(key=lambda each: each[1].begun_at)
     thrown_out = [(task, each) for task, each in tried if each.state in {"flagged", "conflicted", "lost"}]
     return render(
         "job.html",
@@ -66,8 +67,10 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         job=job,
         drawn=picture(job.tasks),
         thrown_out=thrown_out[-THROWN_OUT_MAX:],
+        thrown_out_total=len(thrown_out),
         lost=sum(each.state == "lost" for _, each in tried),
         tried=tried[-TRIED_MAX:],
+        tried_total=len(tried),
         asked_again=sum(each.asked_again for _, each in tried),
         lines=list(reversed(lines)),
         may_cancel=job.ended_at is None and caller.may(Scope.CHAT),

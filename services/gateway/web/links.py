@@ -244,6 +244,7 @@ def _lacks_code(vote: Vote, opened: _Opened, deps: Deps) -> str:
     language = _language(deps, link)
     if is_code(vote.mail_code):
         deps.codes.miss(link.token_hash)
+    if vote.mail_code.strip():
         return text(language, "That code is wrong. Use the one next to the link in your newest mail.")
     return text(language, "Type the code that stands beside the link in your mail.")
 

@@ -136,7 +136,14 @@ def _days(asked: Asked) -> dict[str, str]:
 
 async def _history(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
     query = history.HistoryQuery.model_validate({**_days(asked), "limit": PAGE, "cursor": after})
-    return _dumped(await history.list_changes(deps, caller, query))
+    rows, following = _dumped(await history.list_changes(deps, caller, query))
+    return [{**row, "outcome": _outcome(row["detail"])} for row in rows], following
+
+
+def _outcome(detail: Any) -> str:
+    """Return what became of what was asked, where that is less than it says: a vote that did not count."""
+    outcome = detail.get("outcome") if isinstance(detail, dict) else None
+    return outcome if isinstance(outcome, str) and outcome not in {"accepted", "asked", "counted"} else ""
 
 
 async def _limits(deps: Deps, caller: Caller, _asked: Asked, after: str | None) -> Rows:
@@ -286,6 +293,7 @@ SHEETS: Mapping[str, Sheet] = {
                 "at": "moment",
                 "machine": "code",
                 "event": "event",
+                "outcome": "event",
                 "to_state": "badge",
                 "actor": "who",
                 "subject_id": "code",

@@ -91,6 +91,24 @@ async def test_what_happened_and_how_somebody_signed_in_is_told_in_the_reader_s_
     ]
 
 
+async def test_the_history_says_which_votes_did_not_count(house: House, ada: httpx.AsyncClient) -> None:
+    """Who counts rows counts no refused one by accident."""
+    vote = {"tenant": "acme", "machine": "approval", "subject_id": "a", "service": "approval", "event": "approve"}
+    for actor, outcome in (("person:ada", "accepted"), ("person:cem", "not_an_approver")):
+        insert(
+            house.url,
+            "history",
+            **vote,
+            to_state="pending",
+            actor=actor,
+            at=datetime.now(UTC),
+            detail={"outcome": outcome},
+        )
+    rows = re.findall(r"<tr.*?</tr>", (await ada.get("/admin/history?event=approve")).text, re.DOTALL)
+    told = {actor: "not an approver" in row for row in rows for actor in ("ada", "cem") if f"person:{actor}" in row}
+    assert {"ada": False, "cem": True} == told
+
+
 def named(page: str) -> list[str]:
     """Return the ids of the people whom a page calls by their names, with initials."""
     shown = r'title="(person:\w+)"><span class="face face-\d" aria-hidden="true">[AG]</span> (?:Ada|Grace)</span>'

@@ -154,7 +154,10 @@ async def test_what_is_wrong_is_told_in_that_language_too(client: httpx.AsyncCli
     wrong = [(await client.post(CONVERSATIONS, content=body, headers=german)).json()["errors"][0]]
     wrong += (await client.get("/v1/approvals?limit=0", headers=german)).json()["errors"]
     wrong += (await client.get("/v1/approvals?colour=red", headers=german)).json()["errors"]
+    wrong += (await client.get("/v1/approvals?sort=worst", headers=german)).json()["errors"]
+    orders = "'newest', 'oldest', 'deadline', 'risk', 'amount'"
     expected = ["soll ein Text sein", "soll mindestens 1 sein", "unbekannter Parameter"]
+    expected += [f"soll eines hiervon sein: {orders}"]
     assert expected == [each["detail"] for each in wrong]
     other = await client.post(
         CONVERSATIONS, content=b"a=b", headers={"accept-language": "de", "content-type": "text/x"}

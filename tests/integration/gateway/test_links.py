@@ -69,6 +69,8 @@ async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None
         claims.roles,
     )
     assert "This approval is closed." in after.text
+    (told,) = re.findall(r'<p class="quiet">(.*?)</p>', after.text, re.DOTALL)
+    assert re.fullmatch(r"Decided by Ada\. [A-Z][^.]* UTC\. Your link sent: approve\.", " ".join(told.split())), told
 
 
 async def test_a_link_approves_and_allows_the_same_for_an_hour(house: House) -> None:
@@ -138,7 +140,8 @@ async def test_a_form_without_the_code_of_the_mail_decides_nothing(house: House)
         right.status_code,
         CODE in shown.text,
     )
-    assert "Type the code that stands beside the link in your mail." in answers[0].text
+    said = ["Type the code that stands beside the link", "That code is wrong.", "That code is wrong."]
+    assert [True] * 3 == [words in each.text for words, each in zip(said, answers, strict=True)]
 
 
 async def test_a_link_rests_after_wrong_codes(house: House) -> None:

@@ -82,7 +82,10 @@ async def test_a_page_says_in_its_language_how_a_call_ended(
     [
         (
             GERMAN,
-            ("de", ["Wartet auf mich", "für lin", "1 von 2 Freigaben: Grace", "Grace kümmert sich", "in 24 Min."]),
+            (
+                "de",
+                ["Von mir zu entscheiden", "für lin", "1 von 2 Freigaben: Grace", "Grace kümmert sich", "in 24 Min."],
+            ),
         ),
         (
             TURKISH,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,20 @@ def ask(house: House, conversation_id: str, approval_id: str) -> None:
     """Have people asked about a call in a conversation."""
     row = an_approval_row(a_call(), conversation_id=conversation_id, approval_id=approval_id)
     insert(house.url, "approvals", **row)
+
+
+async def test_a_job_s_page_says_what_it_leaves_out(house: House, client: httpx.AsyncClient) -> None:
+    """The newest attempts stand on it, and how many there are."""
+    for number in range(3, 60):
+        attempt = {"attempt_id": f"attempt-{number}", "attempt": number, "conversation_id": f"acme_a{number}"}
+        insert(house.url, "job_attempts", tenant="acme", job_id=JOB, number=1, **attempt, state="flagged",
+               begun_at=datetime.now(UTC), **NONE | {"flags": "{}"})  # fmt: skip
+    page = (await client.get(f"/jobs/{JOB}")).text
+    assert (["50 of 58"], False, True) == (
+        re.findall(r"The newest (\d+ of \d+)\.", page),
+        "a · 3<" in page.partition("h-tried")[0],
+        "a · 59<" in page.partition("h-tried")[0],
+    )
 
 
 async def test_a_job_says_which_cards_its_attempts_wait_for(client: httpx.AsyncClient) -> None:

@@ -87,7 +87,9 @@ async def test_an_approval_that_a_batch_has_twice_is_decided_by_the_first(house:
         {"id": row["approval_id"], "decision": verb, "digest": row["digest"]} for verb in ("deny", "approve", "deny")
     ]
     async with house.client(house.key("decide")) as client:
-        told = (await client.post("/v1/approvals/decisions", json={"items": items})).json()["items"]
+        german = {"accept-language": "de"}
+        told = (await client.post("/v1/approvals/decisions", json={"items": items}, headers=german)).json()["items"]
+    assert ["Diese Freigabe ist doppelt angegeben."] * 2 == [each["problem"]["title"] for each in told[1:]]
     twice = "urn:placet:problem:given-twice"
     assert [(200, None), (409, twice), (409, twice)] == [
         (each["status"], each["problem"] and each["problem"]["type"]) for each in told

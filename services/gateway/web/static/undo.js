@@ -8,9 +8,10 @@ const REST_MS = 700;
 
 function heldLine(approved, said, back, rest = 0) {
   const text = make("span", { role: "status" }, said);
-  const undo = make("button", { type: "button", class: "undo" }, t("Undo"));
+  const undo = make("button", { type: "button", class: rest ? "undo resting" : "undo" }, t("Undo"));
   // Where it takes the place of what was pressed, a second tap or Enter must not take back what the first one did.
   const began = performance.now();
+  setTimeout(() => undo.classList.remove("resting"), rest);
   undo.addEventListener("click", (event) => {
     if (!event.isTrusted || performance.now() - began >= rest) back();
   });
