@@ -930,6 +930,8 @@ CREATE TABLE jobs.jobs (
 ;;
 CREATE INDEX ix_jobs_author ON jobs.jobs (tenant, author, created_at DESC, job_id DESC)
 ;;
+CREATE INDEX ix_jobs_caller ON jobs.jobs ((spec #>> '{caller,conversation_id}')) WHERE (spec #>> '{caller,conversation_id}') IS NOT NULL
+;;
 CREATE INDEX ix_jobs_newest ON jobs.jobs (tenant, created_at DESC, job_id DESC)
 ;;
 CREATE TABLE jobs.log (

@@ -104,16 +104,31 @@ ORDER BY begins_at
 LIMIT :limit
 
 -- name: lost_attempts
--- While people are asked in an attempt its time stands still; it begins anew when they are not asked any more.
-SELECT attempt_id, job_id, number,
-    (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant
-FROM jobs.attempts a
-WHERE state = 'running' AND deadline < clock_timestamp() AND begins_at IS NULL AND NOT EXISTS (
-    SELECT FROM read.card_times c
-    JOIN jobs.jobs j ON j.job_id = a.job_id AND j.tenant = c.tenant
-    WHERE c.conversation_id = a.conversation_id AND (
-        c.closed_at IS NULL
-        OR c.closed_at + make_interval(secs => (j.spec -> 'plan' ->> 'attempt_seconds')::float) > clock_timestamp()
+-- While people are asked in an attempt, or in a job that it has done, its time stands still; it begins anew when they are
+-- not asked any more. The card about what a job changes stands in no attempt, so of that its state tells.
+WITH RECURSIVE late AS (
+    SELECT a.attempt_id, a.job_id, a.number, a.deadline, a.conversation_id, j.tenant,
+        make_interval(secs => (j.spec -> 'plan' ->> 'attempt_seconds')::float) AS lease
+    FROM jobs.attempts a JOIN jobs.jobs j USING (job_id)
+    WHERE a.state = 'running' AND a.deadline < clock_timestamp() AND a.begins_at IS NULL
+),
+inside AS (
+    SELECT attempt_id, tenant, conversation_id, NULL::varchar AS job_id FROM late
+    UNION
+    SELECT i.attempt_id, i.tenant, a.conversation_id, j.job_id
+    FROM inside i JOIN jobs.jobs j ON j.tenant = i.tenant AND j.spec #>> '{caller,conversation_id}' = i.conversation_id
+    LEFT JOIN jobs.attempts a ON a.job_id = j.job_id
+)
+SELECT attempt_id, job_id, number, tenant
+FROM late l
+WHERE NOT EXISTS (
+    SELECT FROM inside i
+    LEFT JOIN read.card_times c ON c.tenant = i.tenant AND c.conversation_id = i.conversation_id
+    LEFT JOIN jobs.jobs j ON j.job_id = i.job_id AND j.workspace IS NOT NULL
+    WHERE i.attempt_id = l.attempt_id AND (
+        (c.conversation_id IS NOT NULL AND c.closed_at IS NULL)
+        OR j.state IN ('waiting', 'withdrawing')
+        OR GREATEST(c.closed_at, j.ended_at) + l.lease > clock_timestamp()
     )
 )
 ORDER BY deadline

@@ -16,6 +16,8 @@ _MOMENT = sa.TIMESTAMP(timezone=True)
 _NOW = {"server_default": sa.func.clock_timestamp()}
 _TEXTS = pg.ARRAY(sa.Text)
 _JOB_FINAL = ", ".join(f"'{state}'" for state in sorted(JOB_MACHINE.final))
+#: Conversation of the call that a job answers.
+_CALLER = "(spec #>> '{caller,conversation_id}')"
 #: Tables whose rows change often: room on each page, so that a change stays there.
 _CHANGING = {"schema": "jobs", "postgresql_with": {"fillfactor": "70"}}
 
@@ -30,6 +32,7 @@ class JobRow(SQLModel, table=True):
         sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
         sa.Index("ix_jobs_newest", "tenant", sa.text("created_at DESC"), sa.text("job_id DESC")),
         sa.Index("ix_jobs_author", "tenant", "author", sa.text("created_at DESC"), sa.text("job_id DESC")),
+        sa.Index("ix_jobs_caller", sa.text(_CALLER), postgresql_where=sa.text(f"{_CALLER} IS NOT NULL")),
         _CHANGING,
     )
 

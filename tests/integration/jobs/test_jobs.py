@@ -127,6 +127,37 @@ async def test_the_time_of_an_attempt_stands_still_while_people_are_asked_in_it(
     assert 1 == await sweep(replica.units, lambda _: None)
 
 
+@pytest.mark.parametrize("where", ["its attempt", "its changes"])
+async def test_the_time_of_an_attempt_stands_still_while_people_are_asked_in_a_job_of_its(
+    replica: Replica, where: str
+) -> None:
+    """In an attempt of a job that it has done, also of one within that, and about what such a job changes."""
+    plan = JobPlan(k=1, attempts_max=6, attempt_seconds=60)
+    tasks = {name: JobTask(id=name, task=f"Do {name}.") for name in "abc"}
+    await replica.send(a_job(tasks["a"], plan=plan))
+    for job_id, outer, inner in (("job-2", "a", "b"), ("job-3", "b", "c")):
+        (asked,) = asked_of(replica, outer)
+        caller = JobCaller(conversation_id=asked.conversation_id, call_id=f"call-{outer}")
+        # Its own attempts have more time, so that only the first one's is over.
+        patient = JobPlan(k=1, attempts_max=6)
+        await replica.send(a_job(tasks[inner], job_id=job_id, caller=caller, plan=patient, depth=2))
+    await replica.execute("UPDATE jobs.attempts SET deadline = now() - interval '1 second' WHERE job_id = 'job-1'")
+    if where == "its attempt":
+        (innermost,) = asked_of(replica, "c")
+        held = "INSERT INTO read.card_times VALUES ('acme', :conversation, NULL)"
+        ended = "UPDATE read.card_times SET closed_at = now() - make_interval(secs => :seconds)"
+        await replica.execute(held, conversation=innermost.conversation_id)
+    else:
+        ended = "UPDATE jobs.jobs SET state = 'done', ended_at = now() - make_interval(secs => :seconds)"
+        ended += " WHERE job_id = 'job-3'"
+        await replica.execute("UPDATE jobs.jobs SET state = 'waiting', workspace = 'w' WHERE job_id = 'job-3'")
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute(ended, seconds=0)
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute(ended, seconds=61)
+    assert 1 == await sweep(replica.units, lambda _: None)
+
+
 async def test_attempts_that_no_model_answers_wait_and_do_not_count(replica: Replica) -> None:
     """The pause is a row: the sweep asks the next agent when it is over, once; the first answer ends the silence."""
     await replica.send(a_job(JobTask(id="a", task="Do a."), plan=JobPlan(k=1, attempts_max=1)))
