@@ -86,8 +86,8 @@ BEGIN
                     EXECUTE format('GRANT SELECT ON "read".stops TO %I', role);
                 END IF;
             ELSIF found = 'read' AND service = 'jobs' AND to_regclass('"read".card_times') IS NOT NULL THEN
-                -- Whether people are asked in an attempt, and nothing of what.
-                EXECUTE format('GRANT SELECT ON "read".card_times TO %I', role);
+                -- Whether an agent has taken an attempt, whether people are asked in it, and nothing of what.
+                EXECUTE format('GRANT SELECT ON "read".card_times, "read".taken_conversations TO %I', role);
             ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor', 'agent') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
                 -- calls are judged now; policy, who may have asked for a call; who begins calls, what is stopped; and

@@ -302,6 +302,12 @@ def ended(
     )
 
 
+def without_agent(asked: m.AttemptRequested) -> m.AttemptEnded:
+    """Return what jobs is told of an attempt whose agent this service does not know."""
+    named = {name: getattr(asked, name) for name in ("tenant", "conversation_id", "job_id", "attempt_id")}
+    return m.AttemptEnded(**named, flags=["no_model"], reason=f"The agent service knows no agent {asked.agent}.")
+
+
 def deciding(asked: m.ProposeJob) -> Attempt:
     """Return what makes a conversation that in which people decide about a job: no model is asked there."""
     caller = asked.caller.model_dump() if asked.caller else None

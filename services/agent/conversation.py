@@ -82,6 +82,9 @@ class Conversation(StagedWork):
     def take_attempt(self, asked: m.AttemptRequested, behaviour: Behaviour | None, labels: Mapping[str, str]) -> None:
         """Begin an attempt of a job in a conversation of its own."""
         attempt, posted = attempts.requested(asked)
+        if behaviour is None:
+            self._emit(attempts.without_agent(asked))
+            return
         if asked.message_id not in self.stored:
             self._keep(attempt)
         self._take_posted(posted, behaviour, labels)

@@ -10,6 +10,8 @@ VIEWS = {
                    AS job_id
         FROM agent.conversations AS c
     """,
+    # Whether the agent has heard of a conversation, for jobs.
+    "taken_conversations": "SELECT tenant, conversation_id FROM agent.conversations",
     "messages": """
         SELECT message_id, tenant, conversation_id, turn_id, text, turn_id IS NULL AND NOT by_operator AS queued
         FROM agent.messages

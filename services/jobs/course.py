@@ -91,6 +91,7 @@ class Course(DrawingCourse):
             self._take_late(task, attempt, ended)
             return
         self._settle(attempt, ended)
+        attempt.reason = ""
         flags: list[str] = list(ended.flags)
         key = ""
         if not flags:

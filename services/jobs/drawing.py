@@ -15,6 +15,8 @@ from placet.jobs.workspace import WorkspaceCourse
 DIVISION = 0
 #: Flag of an attempt that no model answered.
 UNANSWERED = "no_model"
+#: After so many seconds in which no agent has taken an attempt people are told.
+UNTAKEN_SECONDS = 30
 
 
 class DrawingCourse(WorkspaceCourse):
@@ -30,6 +32,12 @@ class DrawingCourse(WorkspaceCourse):
         self.attempts[attempt.attempt_id] = attempt
         self._note_attempt(task, attempt, "begun")
         self._emit_request(task, attempt, budget.money_of_each(0, self.job.spec.budget, self.job.spent))
+
+    def note_untaken(self, task: Task, attempt: Attempt) -> None:
+        """Say of an attempt that no agent has taken it: none runs, or none keeps up with its messages."""
+        attempt.reason = f"No agent service had taken it after {UNTAKEN_SECONDS} s."
+        self.attempts[attempt.attempt_id] = attempt
+        self._note_attempt(task, attempt, f"waits: no agent service has taken it for {UNTAKEN_SECONDS} s")
 
     def _draw(self, task: Task, wanted: int) -> None:
         spec = self.job.spec

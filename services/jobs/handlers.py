@@ -16,6 +16,7 @@ from placet.contracts.messages import AttemptEnded, CancelJob, Event, JobCommitt
 from placet.jobs import store
 from placet.jobs.answer import answer_of
 from placet.jobs.course import Course
+from placet.jobs.drawing import UNTAKEN_SECONDS
 from placet.jobs.job_state import Job
 from placet.jobs.rules.budget import no_room
 from placet.jobs.states import JOB_MACHINE, AttemptState, TaskState
@@ -112,11 +113,13 @@ async def take_committed(message: JobCommitted, work: Work, announce: Announce) 
 
 
 async def sweep(units: UnitOfWork, announce: Announce) -> int:
-    """Have agents asked whose attempts waited, and give up attempts of which nothing was heard; return how many."""
+    """Ask agents whose attempts waited, give up those that are lost, say which ones no agent takes; return how many."""
     async with units.database.single() as connection:
         due = await store.due_attempts(connection, SWEPT_MAX)
         lost = await store.lost_attempts(connection, SWEPT_MAX)
-    steps = [(Course.ask, place) for place in due] + [(Course.lose, place) for place in lost]
+        untaken = await store.untaken_attempts(connection, UNTAKEN_SECONDS, SWEPT_MAX)
+    found = ((Course.ask, due), (Course.lose, lost), (Course.note_untaken, untaken))
+    steps = [(step, place) for step, places in found for place in places]
     for step, (tenant, job_id, attempt_id, number) in steps:
         async with units.begin() as work:
             job = await store.lock_job(work.connection, job_id, tenant)

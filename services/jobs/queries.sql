@@ -103,6 +103,17 @@ WHERE begins_at <= clock_timestamp()
 ORDER BY begins_at
 LIMIT :limit
 
+-- name: untaken_attempts
+-- Attempts that no agent has taken for a while, and of which nobody was told.
+SELECT a.attempt_id, a.job_id, a.number, j.tenant
+FROM jobs.attempts a JOIN jobs.jobs j USING (job_id)
+WHERE a.state = 'running' AND a.begins_at IS NULL AND a.reason = ''
+    AND a.begun_at < clock_timestamp() - make_interval(secs => :seconds) AND NOT EXISTS (
+        SELECT FROM read.taken_conversations c WHERE c.tenant = j.tenant AND c.conversation_id = a.conversation_id
+    )
+ORDER BY a.begun_at
+LIMIT :limit
+
 -- name: lost_attempts
 -- While people are asked in an attempt, or in a job that it has done, its time stands still; it begins anew when they are
 -- not asked any more. The card about what a job changes stands in no attempt, so of that its state tells.
@@ -185,6 +196,7 @@ attempts AS (
         staged = b.staged, flags = b.flags, reason = b.reason, input_tokens = b.input_tokens, output_tokens = b.output_tokens, cost = b.cost,
         calls = b.calls, asked_again = b.asked_again, begins_at = b.begins_at,
         deadline = CASE WHEN a.begins_at IS NULL THEN a.deadline ELSE clock_timestamp() + :lease::interval END,
+        begun_at = CASE WHEN a.begins_at IS NULL THEN a.begun_at ELSE clock_timestamp() END,
         ended_at = CASE WHEN b.state <> 'running' THEN COALESCE(a.ended_at, clock_timestamp()) END
     FROM jsonb_to_recordset(:attempts_now::jsonb) AS b (
         attempt_id text, state text, vote_key text, answer jsonb, tree_digest text, staged int, flags text[], reason text,

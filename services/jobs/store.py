@@ -128,6 +128,11 @@ async def due_attempts(connection: Connection, limit: int) -> list[tuple[str, st
     return _places(await connection.run(QUERIES.due_attempts, limit=limit))
 
 
+async def untaken_attempts(connection: Connection, seconds: float, limit: int) -> list[tuple[str, str, str, int]]:
+    """Return attempts that no agent has taken for so long, as nobody was told yet: tenant, job, attempt, and number."""
+    return _places(await connection.run(QUERIES.untaken_attempts, seconds=seconds, limit=limit))
+
+
 async def lost_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
     """Return attempts whose time is over: tenant, job, attempt, and number of the task."""
     return _places(await connection.run(QUERIES.lost_attempts, limit=limit))

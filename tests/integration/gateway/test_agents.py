@@ -59,7 +59,7 @@ async def test_without_a_file_there_is_one_agent_under_any_name(house: House) ->
 
 
 @pytest.mark.parametrize("name", ["nobody", "theirs"])
-async def test_an_unknown_agent_opens_no_conversation(
+async def test_an_unknown_agent_opens_no_conversation_and_begins_no_job(
     gateway_database_url: str, tmp_path: Path, agents_file: Path, name: str
 ) -> None:
     """The problem names the agents that there are, and another tenant's is as unknown as one that nobody has."""
@@ -67,11 +67,13 @@ async def test_an_unknown_agent_opens_no_conversation(
         async with house.client(house.key("chat")) as client:
             answer = await client.post("/v1/conversations", json={"agent": name})
             chat = {"id": "chat-1", "agent": name, "messages": [_said("hi")], "trigger": "submit-message"}
-            other_door = await client.post("/api/chat", json=chat)
+            doors = [await client.post("/api/chat", json=chat)]
+            doors.append(await client.post("/v1/jobs", json={"agent": name, "task": "T"}))
         rows = house.query("SELECT count(*) FROM gateway.conversations")
     problem = answer.json()
     assert (422, "urn:placet:problem:unknown-agent") == (answer.status_code, problem["type"])
-    assert (["default", "clerk"], 422, [(0,)]) == (problem["agents"], other_door.status_code, rows)
+    assert (["default", "clerk"], [(0,)]) == (problem["agents"], rows)
+    assert [problem["type"]] * 2 == [each.json()["type"] for each in doors]
 
 
 async def test_labels_of_an_agent_stand_on_its_conversations(

@@ -17,10 +17,11 @@ from tests.support.postgres import Databases
 
 #: Importing the tables has made them known.
 _create_jobs = create_tables(str(table_of(JobRow).schema))
-#: In place of approval's view: nobody is asked anything.
+#: In place of approval's view, nobody is asked anything, and of the agent's.
 _VIEWS = (
     "CREATE SCHEMA IF NOT EXISTS read",
     "CREATE TABLE IF NOT EXISTS read.card_times (tenant text, conversation_id text, closed_at timestamptz)",
+    "CREATE TABLE IF NOT EXISTS read.taken_conversations (tenant text, conversation_id text)",
 )
 
 

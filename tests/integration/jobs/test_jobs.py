@@ -158,6 +158,26 @@ async def test_the_time_of_an_attempt_stands_still_while_people_are_asked_in_a_j
     assert 1 == await sweep(replica.units, lambda _: None)
 
 
+async def test_an_attempt_that_no_agent_service_takes_says_so_soon_and_once(replica: Replica) -> None:
+    """After half a minute, in the job's log and its own reason, which what it answers after all replaces."""
+    await replica.send(a_job(JobTask(id="a", task="Do a.")))
+    first, second = asked_of(replica, "a")
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute("UPDATE jobs.attempts SET begun_at = begun_at - interval '31 seconds'")
+    taken = "INSERT INTO read.taken_conversations VALUES ('acme', :conversation)"
+    await replica.execute(taken, conversation=first.conversation_id)
+    assert [1, 0] == [await sweep(replica.units, lambda _: None) for _ in range(2)]
+    said = "SELECT data ->> 'line' AS line FROM jobs.log ORDER BY seq DESC LIMIT 1"
+    ((line,),) = [tuple(row.values()) for row in await replica.rows(said)]
+    assert "task a, attempt 2 waits: no agent service has taken it for 30 s" == line
+    reasons = "SELECT reason FROM jobs.attempts WHERE attempt = 2"
+    waits = await replica.rows(reasons)
+    await replica.send(an_end(second))
+    assert ["No agent service had taken it after 30 s.", ""] == [
+        row["reason"] for row in (*waits, *await replica.rows(reasons))
+    ]
+
+
 async def test_attempts_that_no_model_answers_wait_and_do_not_count(replica: Replica) -> None:
     """The pause is a row: the sweep asks the next agent when it is over, once; the first answer ends the silence."""
     await replica.send(a_job(JobTask(id="a", task="Do a."), plan=JobPlan(k=1, attempts_max=1)))

@@ -52,6 +52,25 @@ DONE = (FINAL_ANSWER.name, '{"answer": "42"}')
 PAYMENT = ("pay", '{"amount": 299}')
 
 
+def a_request(conversation_id: str, **changes: Any) -> AttemptRequested:
+    """Return what jobs asks of an agent."""
+    fields: dict[str, Any] = {
+        "tenant": "acme",
+        "conversation_id": conversation_id,
+        "message_id": conversation_id,
+        "job_id": "job-1",
+        "attempt_id": conversation_id,
+        "agent": "default",
+        "author": Author(kind="person", id="person:ada"),
+        "text": "Do it.",
+        "labels": {"job": "job-1"},
+        "answer_schema": SCHEMA,
+        "tokens_max": 1_000,
+        "base": BASE,
+    }
+    return AttemptRequested(**fields | changes)
+
+
 class Try:
     """One attempt: what its model says and what executors answer, and everything that the agent sent."""
 
@@ -59,21 +78,7 @@ class Try:
         self.now = Conversation(conversation_id, "acme")
         self.sent: list[Message] = []
         self.claims: list[Claim] = []
-        fields: dict[str, Any] = {
-            "tenant": "acme",
-            "conversation_id": conversation_id,
-            "message_id": conversation_id,
-            "job_id": "job-1",
-            "attempt_id": conversation_id,
-            "agent": "default",
-            "author": Author(kind="person", id="person:ada"),
-            "text": "Do it.",
-            "labels": {"job": "job-1"},
-            "answer_schema": SCHEMA,
-            "tokens_max": 1_000,
-            "base": BASE,
-        }
-        self.does("take_attempt", AttemptRequested(**fields | changes), BEHAVIOUR, {})
+        self.does("take_attempt", a_request(conversation_id, **changes), BEHAVIOUR, {})
 
     def does(self, name: str, *given: Any, **named: Any) -> None:
         """Let something happen."""
@@ -174,6 +179,17 @@ def test_an_attempt_says_what_was_wrong_with_its_call(calls: Any, why: str) -> N
     attempt.says(*calls)
     (told,) = attempt.ended
     assert told.reason.startswith(f"It made a call that is not valid. {why}")
+
+
+def test_an_attempt_whose_agent_nobody_knows_says_so_to_its_job() -> None:
+    """At once: the agent was taken out of the file, or the gateway has another one."""
+    tried = Try()
+    tried.now, tried.sent = Conversation("c2", "acme"), []
+    tried.does("take_attempt", a_request("c2", agent="clerk"), None, {})
+    (told,) = tried.sent
+    assert isinstance(told, AttemptEnded)
+    assert (["no_model"], "The agent service knows no agent clerk.", 0) == (told.flags, told.reason, told.input_tokens)
+    assert [] == tried.claims[1:]
 
 
 def test_an_attempt_has_as_many_steps_as_its_agent() -> None:
