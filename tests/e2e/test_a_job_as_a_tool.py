@@ -92,6 +92,10 @@ async def test_a_job_answers_a_call_across_kills(ada: Visitor, grace: Caller, ho
     await ada.say("Have it done: Add the line one to list.txt.")
     card = await ada.see_card()
     assert ("commit_changes", {}) == (card["tool"], files(house.folder))
+    whole = await grace.get(f"/v1/approvals/{card['approval_id']}")
+    places = [ada.conversation, whole["conversation_id"], "elsewhere"]
+    lists = [(await grace.get("/v1/approvals", params={"conversation": each}))["items"] for each in places]
+    assert [[whole["id"]], [whole["id"]], []] == [[each["id"] for each in found] for found in lists]
     for process in ("jobs-1", "agent-1", "executor-1"):
         house.processes[process].kill()
         await house.start_again(process)

@@ -44,7 +44,7 @@ class InboxQuery(BaseModel):
     tool: ToolName | None = Field(default=None, description="Only calls of this tool.")
     agent: Annotated[Text, Field(pattern=r"^.{1,128}$")] | None = Field(default=None, description="Only of this agent.")
     conversation: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
-        default=None, description="Only of this conversation."
+        default=None, description="Only of this conversation, and of jobs that its calls wait for."
     )
     category: Category | None = Field(default=None, description="Only calls of tools that can do this to the world.")
     requester: Annotated[Text, Field(min_length=1, max_length=256)] | None = Field(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placet.domain.directory import Directory
 from placet.gateway.approvals.mine import list_mine, survey_mine
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.approvals.survey import Order, Survey
+from placet.gateway.conversations.store import surfaced_in
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import Row, load_approval, load_approvals
@@ -42,6 +43,17 @@ class Listed:
 
     rows: Sequence[Row]
     next: Cursor | None = None
+
+
+async def with_surfaced(connection: Connection, caller: Caller, filters: Filters) -> Filters:
+    """Return filters that let in, with a conversation, what people are asked in the jobs that its calls wait for.
+
+    Not for the token of a conversation, which decides about no job.
+    """
+    if filters.conversation_id is None or caller.conversation_id is not None:
+        return filters
+    surfaced = await surfaced_in(connection, caller.tenant, filters.conversation_id)
+    return replace(filters, surfaced=surfaced) if surfaced else filters
 
 
 async def survey_of(connection: Connection, caller: Caller, directory: Directory, wanted: Wanted) -> Survey:

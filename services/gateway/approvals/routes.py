@@ -24,7 +24,7 @@ from placet.gateway.approvals.forms import (
     approval_out,
 )
 from placet.gateway.approvals.leaving_out import ask_of
-from placet.gateway.approvals.listing import Wanted, list_page
+from placet.gateway.approvals.listing import Wanted, list_page, with_surfaced
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described, document, wished
@@ -50,8 +50,9 @@ async def list_all(
     filters, after, directory = asked.filters(caller), cursor_of(asked.cursor), deps.directory()
     if filters is None:
         return ApprovalPage(items=[])
-    wanted = Wanted(filters, mine=asked.mine, order=asked.sort)
     async with reading(deps.runtime.database) as connection:
+        filters = await with_surfaced(connection, caller, filters)
+        wanted = Wanted(filters, mine=asked.mine, order=asked.sort)
         page = await list_page(connection, caller, directory, wanted, after=after, limit=asked.limit)
         untold = await list_untold(connection, caller.tenant, page.rows)
     following = encode_cursor(page.next) if page.next else None

@@ -75,6 +75,16 @@ SELECT seq, type, at, data FROM read.log
 WHERE tenant = :tenant AND conversation_id = :conversation_id AND seq > :after
 ORDER BY seq LIMIT :most
 
+-- name: surfaced_in
+-- Approvals of jobs that calls of a conversation wait for, at any depth.
+SELECT DISTINCT a.data ->> 'approval_id'
+FROM read.log a
+WHERE a.tenant = :tenant AND a.conversation_id = :conversation_id AND a.type = 'approval' AND a.data ->> 'call_id' IN (
+    SELECT c.data ->> 'call_id' FROM read.log c
+    WHERE c.tenant = :tenant AND c.conversation_id = :conversation_id AND c.type = 'tool_call'
+        AND c.data ->> 'caller' IS NOT NULL
+)
+
 -- name: tail
 SELECT seq, type, at, data FROM read.log
 WHERE tenant = :tenant AND conversation_id = :conversation_id

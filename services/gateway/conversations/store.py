@@ -190,6 +190,12 @@ async def read_log(connection: Connection, tenant: str, conversation_id: str, af
     return [_item(*row) for row in await connection.run(QUERIES.read_log, **given)]
 
 
+async def surfaced_in(connection: Connection, tenant: str, conversation_id: str) -> list[str]:
+    """Return the approvals of jobs that calls of a conversation wait for, which surface in it."""
+    given = {"tenant": tenant, "conversation_id": conversation_id}
+    return [row[0] for row in await connection.run(QUERIES.surfaced_in, **given)]
+
+
 async def tail(
     connection: Connection, tenant: str, conversation_id: str, limit: int, types: Sequence[ItemType] = ()
 ) -> list[Item]:

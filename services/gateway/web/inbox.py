@@ -22,7 +22,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import BATCH_MAX
-from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_of
+from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_of, with_surfaced
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.saved_views import list_views
 from placet.gateway.approvals.survey import GROUPS, Survey, in_groups
@@ -189,10 +189,11 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> Found:
     filters = asked.query.filters(caller) if asked.query else None
     if asked.query is None or filters is None:
         return Found()
-    wanted = Wanted(filters, asked.mine, asked.order, asked.group)
     after, directory, limit = cursor_of(asked.query.cursor), deps.directory(), ALL if asked.whole else PAGE
     tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
+        filters = await with_surfaced(connection, caller, filters)
+        wanted = Wanted(filters, asked.mine, asked.order, asked.group)
         survey = await survey_of(connection, caller, directory, wanted)
         page = await list_page(connection, caller, directory, wanted, survey, after=after, limit=limit)
         cards = await waiting_of(connection, caller, page.rows, directory, tools)

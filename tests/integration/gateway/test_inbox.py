@@ -105,6 +105,23 @@ async def test_the_token_of_a_conversation_has_what_its_visitor_asked_for(house:
     )
 
 
+async def test_a_conversation_has_what_surfaces_in_it(house: House) -> None:
+    """What people are asked in a job that a call of it waits for; not for its token, which decides about no job."""
+    async with house.client(house.key("chat")) as client:
+        calling, token = await a_conversation(client)
+    waits(house, "own", {"conversation_id": calling})
+    waits(house, "of-its-job", {"conversation_id": "acme_job"})
+    waits(house, "of-another-job", {"conversation_id": "acme_job"})
+    told = [("tool_call", {"call_id": "inner", "caller": "outer"}), ("approval", {"call_id": "inner"})]
+    for seq, (kind, data) in enumerate(told, 1):
+        item = data | {"approval_id": "of-its-job"}
+        insert(house.url, "log", tenant="acme", conversation_id=calling, seq=seq, type=kind, data=item)
+    grace, here = house.key("decide", person="grace"), {"conversation": calling}
+    asked: list[dict[str, Any]] = [{}, {"mine": "true"}, {"sort": "risk"}]
+    assert [{"own", "of-its-job"}] * 3 == [await listed(house, grace, **here, **more) for more in asked]
+    assert {"own"} == await listed(house, token, **here)
+
+
 async def test_filters_must_all_fit(house: House) -> None:
     """Each filter alone, and together with others and the state."""
     old = datetime.now(UTC) - timedelta(hours=2)

@@ -68,6 +68,8 @@ class Filters:
 
     state: str | None = None
     conversation_id: str | None = None
+    #: Approvals that surface in that conversation, beside its own.
+    surfaced: Sequence[str] | None = None
     tool: str | None = None
     agent: str | None = None
     category: str | None = None
@@ -278,7 +280,11 @@ def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
 
 def _fits(view: sa.FromClause, names: frozenset[str]) -> list[sa.ColumnElement[bool]]:
     columns = ("tenant", "state", "conversation_id", "tool", "agent", "category", *_NAMED)
-    found: list[sa.ColumnElement[bool]] = [view.c[name] == text(name) for name in columns if name in names]
+    equal: dict[str, sa.ColumnElement[bool]] = {each: view.c[each] == text(each) for each in columns if each in names}
+    if "surfaced" in names:
+        surfaces = view.c.approval_id == sa.any_(texts("surfaced"))
+        equal["conversation_id"] = sa.or_(equal["conversation_id"], surfaces)
+    found = list(equal.values())
     if "older_than_seconds" in names:
         age = sa.func.make_interval(0, 0, 0, 0, 0, 0, sa.bindparam("older_than_seconds", type_=sa.Integer))
         found.append(view.c.created_at <= sa.func.now() - age)
