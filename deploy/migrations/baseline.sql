@@ -934,6 +934,8 @@ CREATE INDEX ix_jobs_caller ON jobs.jobs ((spec #>> '{caller,conversation_id}'))
 ;;
 CREATE INDEX ix_jobs_newest ON jobs.jobs (tenant, created_at DESC, job_id DESC)
 ;;
+CREATE INDEX ix_jobs_retried ON jobs.jobs (job_id) WHERE retried IS NOT NULL AND ended_at IS NULL
+;;
 CREATE TABLE jobs.log (
   job_id VARCHAR NOT NULL,
   seq INTEGER NOT NULL,

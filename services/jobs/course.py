@@ -62,7 +62,14 @@ class Course(DrawingCourse):
         job = self.job
         if task.drawn_before:
             return job.places > 0
-        return job.places > 0 and job.active < places.width(job.spec.plan.parallel_max, job.decided, job.conflicted)
+        new = job.active - self.tried_anew
+        return job.places > 0 and new < places.width(job.spec.plan.parallel_max, job.decided, job.conflicted)
+
+    def let_others_begin(self, task: Task, attempt: Attempt) -> None:
+        """Let other tasks begin beside one that is tried anew, since people are asked in it: that may take hours."""
+        del attempt
+        if self.job.retried == task.number:
+            self.job.retried, self.opened = None, True
 
     def start(self, task: Task) -> None:
         """Begin a ready task where the budget has room for an attempt, or draw what one that runs still lacks."""

@@ -113,12 +113,17 @@ async def take_committed(message: JobCommitted, work: Work, announce: Announce) 
 
 
 async def sweep(units: UnitOfWork, announce: Announce) -> int:
-    """Ask agents whose attempts waited, give up those that are lost, say which ones no agent takes; return how many."""
+    """Do what time brings about; return in how many attempts.
+
+    Agents are asked whose attempts waited; lost ones are given up; others begin beside one in which people are asked;
+    and it is said which ones no agent takes.
+    """
     async with units.database.single() as connection:
         due = await store.due_attempts(connection, SWEPT_MAX)
         lost = await store.lost_attempts(connection, SWEPT_MAX)
+        held = await store.held_retries(connection, SWEPT_MAX)
         untaken = await store.untaken_attempts(connection, UNTAKEN_SECONDS, SWEPT_MAX)
-    found = ((Course.ask, due), (Course.lose, lost), (Course.note_untaken, untaken))
+    found = ((Course.ask, due), (Course.lose, lost), (Course.let_others_begin, held), (Course.note_untaken, untaken))
     steps = [(step, place) for step, places in found for place in places]
     for step, (tenant, job_id, attempt_id, number) in steps:
         async with units.begin() as work:
@@ -162,6 +167,8 @@ async def _begin_tasks(course: Course, work: Work) -> None:
     if starved:
         # What waits for room in the budget is looked at as it is now.
         await _save_first(course, work)
+    if job.conflicted:
+        course.tried_anew = await store.tried_anew(work.connection, job.job_id)
     job.starved = False
     places = job.places + (job.active if starved else 0)
     for number in await store.startable(work.connection, job.job_id, places=places, starved=starved):

@@ -195,6 +195,8 @@ class JobCourse:
     unsettled: int = 0
     #: When what is drawn now begins; None: at once.
     begins_at: datetime | None = None
+    #: Tasks under way whose winner conflicted before.
+    tried_anew: int = 0
     #: Whether what its winners left staged is thrown away now.
     threw_away: bool = False
 

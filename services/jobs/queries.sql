@@ -58,6 +58,10 @@ WHERE job_id = :job_id::text AND (state = 'ready' OR (:starved::bool AND state =
 ORDER BY state DESC, drawn_before = 0, number
 LIMIT :places
 
+-- name: tried_anew
+SELECT count(*) FROM jobs.tasks
+WHERE job_id = :job_id::text AND state IN ('running', 'merging') AND drawn_before > 0
+
 -- name: open_tasks
 SELECT number, task_id, text, state, needs, produces, group_number, open_needs, k, votes::text AS votes, drawn, running,
     winner, base, behind, entries::text AS entries, drawn_before, conflicts, thrown_out::text AS thrown_out, reason,
@@ -101,6 +105,16 @@ SELECT attempt_id, job_id, number,
 FROM jobs.attempts a
 WHERE begins_at <= clock_timestamp()
 ORDER BY begins_at
+LIMIT :limit
+
+-- name: held_retries
+-- Attempts in which people are asked, at the one task of its job beside which nothing begins.
+SELECT DISTINCT ON (a.job_id) a.attempt_id, a.job_id, a.number, j.tenant
+FROM jobs.jobs j
+JOIN jobs.attempts a ON a.job_id = j.job_id AND a.number = j.retried AND a.state = 'running'
+JOIN read.card_times c ON c.tenant = j.tenant AND c.conversation_id = a.conversation_id AND c.closed_at IS NULL
+WHERE j.retried IS NOT NULL AND j.ended_at IS NULL
+ORDER BY a.job_id
 LIMIT :limit
 
 -- name: untaken_attempts

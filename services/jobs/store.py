@@ -98,6 +98,11 @@ async def startable(connection: Connection, job_id: str, *, places: int, starved
     return [row[0] for row in found]
 
 
+async def tried_anew(connection: Connection, job_id: str) -> int:
+    """Return how many tasks of a locked job are under way whose winner conflicted before."""
+    return int((await connection.run(QUERIES.tried_anew, job_id=job_id))[0][0])
+
+
 async def load_open(connection: Connection, job_id: str) -> tuple[list[Task], list[Attempt]]:
     """Return what is not over of a locked job."""
     tasks = await connection.run(QUERIES.open_tasks, job_id=job_id)
@@ -126,6 +131,11 @@ async def losers(connection: Connection, job_id: str, number: int | None) -> lis
 async def due_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
     """Return attempts whose agents are to be asked now: tenant, job, attempt, and number of the task."""
     return _places(await connection.run(QUERIES.due_attempts, limit=limit))
+
+
+async def held_retries(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
+    """Return attempts in which people are asked and that hold up other tasks: tenant, job, attempt, and number."""
+    return _places(await connection.run(QUERIES.held_retries, limit=limit))
 
 
 async def untaken_attempts(connection: Connection, seconds: float, limit: int) -> list[tuple[str, str, str, int]]:

@@ -32,6 +32,7 @@ class JobRow(SQLModel, table=True):
         sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
         sa.Index("ix_jobs_newest", "tenant", sa.text("created_at DESC"), sa.text("job_id DESC")),
         sa.Index("ix_jobs_author", "tenant", "author", sa.text("created_at DESC"), sa.text("job_id DESC")),
+        sa.Index("ix_jobs_retried", "job_id", postgresql_where=sa.text("retried IS NOT NULL AND ended_at IS NULL")),
         sa.Index("ix_jobs_caller", sa.text(_CALLER), postgresql_where=sa.text(f"{_CALLER} IS NOT NULL")),
         _CHANGING,
     )

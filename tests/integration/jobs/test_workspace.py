@@ -22,6 +22,7 @@ from placet.contracts.messages import (
     ToolCallFinished,
     WorkspaceMerged,
 )
+from placet.jobs.handlers import sweep
 from tests.integration.jobs.test_jobs import a_job, an_end, asked_of, state
 from tests.support.house import Replica
 
@@ -132,6 +133,32 @@ async def test_a_winner_that_conflicts_is_thrown_out_and_its_task_tried_anew(rep
     ] == (await lines(replica))[-3:]
     await replica.send(told(await won(replica, "b"), 2))
     assert 1 == len(replica.all_sent(ProposeJob))
+
+
+async def test_others_begin_while_people_are_asked_in_a_task_that_is_tried_anew(replica: Replica) -> None:
+    """It is tried alone until its attempt waits for people: that may take hours, and the others need nothing of it."""
+    others = [JobTask(id=name, task=f"Do {name}.") for name in "cd"]
+    await replica.send(a_job(A, B, *others, plan=QUICK.model_copy(update={"parallel_max": 2})))
+    wanted = await won(replica, "b")
+    await replica.send(told(await won(replica, "a")))
+    await replica.send(in_conflict(wanted))
+    await replica.send(told(await won(replica, "c"), 2))
+    held = "INSERT INTO read.card_times VALUES ('acme', :conversation, {})"
+    retried = asked_of(replica, "b")[-1]
+    await replica.execute(held.format("now()"), conversation=retried.conversation_id)
+    assert (0, 2, []) == (
+        await sweep(replica.units, lambda _: None),
+        len(asked_of(replica, "b")),
+        asked_of(replica, "d"),
+    )
+    await replica.execute(held.format("NULL"), conversation=retried.conversation_id)
+    assert [1, 0] == [await sweep(replica.units, lambda _: None) for _ in range(2)]
+    await replica.settle()
+    await replica.send(told(await won(replica, "d"), 3))
+    await replica.send(told(await won(replica, "b"), 4))
+    assert ["call-1", "call-2", "call-3", "call-4"] == [
+        each.call_id for each in replica.all_sent(ProposeJob)[0].entries
+    ]
 
 
 async def test_a_task_that_conflicts_with_nothing_new_ends_its_job_and_throws_the_rest_away(replica: Replica) -> None:
