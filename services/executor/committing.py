@@ -22,6 +22,7 @@ from typing import Any
 import structlog
 
 from placet.contracts.messages import StagedCallPermitted
+from placet.contracts.messages.stage import CommitState
 from placet.executor import commit_store, plans, rules, scopes, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Entry, Net
@@ -42,6 +43,15 @@ _ENTRY_STATES = {Event.SUCCEEDED: "succeeded", Event.FAILED: "failed", Event.GAV
 
 def _pass(_: str) -> None:
     """Go on."""
+
+
+#: What ends a workspace whose commit came to this.
+_ENDS: Mapping[CommitState, WorkspaceEvent] = {
+    "committed": WorkspaceEvent.COMMITTED,
+    "partly_committed": WorkspaceEvent.FAILED,
+    "conflicted": WorkspaceEvent.CONFLICTED,
+    "discarded": WorkspaceEvent.UNAPPLIED,
+}
 
 
 class Committing:
@@ -293,8 +303,7 @@ class Committing:
             handover=next((each.handover for each in entries if each.handover), ""),
         )
         await self._answer(work, commit, outcome, before=before)
-        known = {"committed": WorkspaceEvent.COMMITTED, "conflicted": WorkspaceEvent.CONFLICTED}
-        event = known.get(result.state, WorkspaceEvent.FAILED)
+        event = _ENDS[result.state]
         if await workspace_store.any_waiting(work, key):
             event = WorkspaceEvent.REOPENED
         await workspace_store.end_workspace(work, workspace, event)

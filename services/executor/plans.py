@@ -181,6 +181,8 @@ def result_of(entries: Sequence[Entry]) -> CommitResult:
         state = "committed"
     elif any(entry.state == "conflicted" for entry in let_through):
         state = "conflicted"
+    elif not any(entry.good or entry.state == "unknown" for entry in let_through):
+        state = "discarded"
     return CommitResult(state=state, entries=list(_outcomes(entries)))
 
 

@@ -104,9 +104,9 @@ class WorkspaceState(StrEnum):
     OPEN = "open"  # calls are staged into it; a commit, a discard or the clock moves it on
     COMMITTING = "committing"  # a commit runs what people let through; the end of its last entry moves it on
     COMMITTED = "committed"  # final: everything that was let through took effect
-    PARTLY_COMMITTED = "partly_committed"  # final: something of it did not, as its entries say
+    PARTLY_COMMITTED = "partly_committed"  # final: something of it did not, or nobody knows, as its entries say
     CONFLICTED = "conflicted"  # final: others had changed the same, and nothing was applied
-    DISCARDED = "discarded"  # final: nobody wanted it, or nobody decided in time
+    DISCARDED = "discarded"  # final: nobody wanted it, nobody decided in time, or nothing of its commit took effect
     MERGED = "merged"  # final: its attempt won, and its entries wait in the workspace of the job now
 
 
@@ -116,6 +116,7 @@ class WorkspaceEvent(StrEnum):
     DECIDED = "decided"  # a commit of some of its entries has come
     COMMITTED = "committed"  # everything of the commit took effect, and nothing else waits
     FAILED = "failed"  # something did not, and nothing else waits
+    UNAPPLIED = "unapplied"  # nothing of it did, and nothing else waits
     CONFLICTED = "conflicted"  # the commit found other things than its changes were made from
     REOPENED = "reopened"  # the commit has ended, and calls that were staged after it was proposed still wait
     DISCARDED = "discarded"  # people denied it, or threw it away
@@ -145,6 +146,7 @@ WORKSPACE_MACHINE = Machine(
         (WorkspaceState.OPEN, WorkspaceEvent.MERGED): WorkspaceState.MERGED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.COMMITTED): WorkspaceState.COMMITTED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.FAILED): WorkspaceState.PARTLY_COMMITTED,
+        (WorkspaceState.COMMITTING, WorkspaceEvent.UNAPPLIED): WorkspaceState.DISCARDED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.CONFLICTED): WorkspaceState.CONFLICTED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.REOPENED): WorkspaceState.OPEN,
     },

@@ -31,8 +31,6 @@ _WORDS = {
     "not_committed": "Its changes were not committed.",
     "unknown": "Whether its changes were committed is not known.",
 }
-#: Said where a commit was under way, and nothing of it came about.
-_NONE_MADE = "None of its changes was made."
 
 
 class WorkspaceCourse(JobCourse):
@@ -45,8 +43,7 @@ class WorkspaceCourse(JobCourse):
         job = self.job
         if job.state not in {JobState.WAITING, JobState.WITHDRAWING}:
             return
-        none = committed.state == "partly_committed" and not committed.done
-        end = "not_committed" if none else committed.state
+        end = committed.state
         withdrawn, job.changes = job.state is JobState.WITHDRAWING, _CHANGES[end]
         self._move_job(_EVENTS.get(end, JobEvent.NOT_COMMITTED), {"changes": job.changes})
         counted = f"{committed.done} committed" + (f", {committed.left_out} left out" if committed.left_out else "")
@@ -61,7 +58,7 @@ class WorkspaceCourse(JobCourse):
         if nothing:
             self._discard()
         if not withdrawn or not nothing:
-            job.reason = f"{_NONE_MADE if none else _WORDS[end]} {committed.reason}".rstrip()
+            job.reason = f"{_WORDS[end]} {committed.reason}".rstrip()
         told = {"state": job.state, "reason": job.reason, "changes": job.changes, "result": job.result}
         what = f"failed, {counted}" if committed.done else str(job.state)
         self._note("job", told, f"{what}: {job.reason}")

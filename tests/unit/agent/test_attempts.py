@@ -507,7 +507,7 @@ def test_nobody_writes_in_an_attempt() -> None:
     [
         (["failed", "unknown"], "unknown", ("unknown", 0, 0)),
         (["committed", "unknown"], "unknown", ("partly_committed", 1, 0)),
-        (["failed", "refused"], "failed", ("partly_committed", 0, 0)),
+        (["failed", "refused"], "failed", ("not_committed", 0, 0)),
     ],
 )
 def test_what_nobody_knows_is_not_told_as_nothing(
@@ -517,6 +517,7 @@ def test_what_nobody_knows_is_not_told_as_nothing(
     question = Question()
     question.does("propose_job", asked(), {})
     entries = [{"call_id": f"call-{at}", "tool": "pay", "outcome": each} for at, each in enumerate(outcomes)]
-    result = Result(kind, data={"state": "partly_committed", "entries": entries})
+    state = "discarded" if kind == "failed" else "partly_committed"
+    result = Result(kind, data={"state": state, "entries": entries})
     question.does("take_result", Answer(question.calls[0].call_id, result), BEHAVIOUR)
     assert [expected] == question.told

@@ -116,6 +116,7 @@ def test_a_change_of_the_mode_alone_is_one() -> None:
         (["committed", "failed"], "partly_committed"),
         (["conflicted", "refused"], "conflicted"),
         (["unknown"], "partly_committed"),
+        (["failed", "refused", "left_out"], "discarded"),
     ],
 )
 def test_a_commit_says_what_it_came_to(states: list[str], expected: str) -> None:
