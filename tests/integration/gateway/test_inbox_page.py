@@ -312,11 +312,12 @@ async def test_cards_are_shown_where_they_are_not_what_was_seen(house: House, br
 
 
 async def test_who_may_not_decide_sees_no_buttons(house: House, browser: httpx.AsyncClient) -> None:
-    """Four eyes: whoever asked for a call is told for whom it waits."""
+    """Four eyes: whoever asked for a call is told for whom it waits, and why not for them."""
     rule = {"approvers": ["operators"], "exclude": ["requester"]}
     row = hold(house, "ask", "Mine?", {}, requester="person:ada", approval_rule=rule)
     page = (await browser.get(f"/inbox/{row['approval_id']}")).text
     assert (True, False) == ("You cannot decide this. It is waiting for" in page, 'value="approve"' in page)
+    assert "Its rule keeps out who asked for it" in page
 
 
 async def test_without_the_scope_there_is_no_inbox(house: House) -> None:
