@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from placet.contracts.visitors import ANONYMOUS
-from placet.deploy.retention.forgetting import Forgetting, pattern_of
+from placet.deploy.retention.forgetting import WRITTEN, Forgetting, pattern_of
 from placet.deploy.retention.purging import QUERIES, purge_conversations
 from placet.domain.approvers import identity_of
 from placet.runtime.database import SERVICES, Database
@@ -101,15 +101,12 @@ async def erase(database: Database, name: str) -> Erased:
 
 async def _blank(connection: Connection, identity: str, name: str, pseudonym: str, calls: Sequence[str]) -> None:
     """Take away what somebody wrote and what was signed with their name, as are the permits of these calls."""
-    for blank in (
-        "blank_decisions",
-        "blank_edits",
-        "blank_approvals",
-        "blank_stops",
-        "blank_vetoes",
-        "forget_comments",
-    ):
+    for blank in ("blank_decisions", "blank_stops", "forget_comments"):
         await connection.run(getattr(QUERIES, blank), identity=identity)
+    for table, who, columns in WRITTEN:
+        nothing = ", ".join(f"{column} = ''" for column in columns.split())
+        statement = f"UPDATE {table} SET {nothing} WHERE {who} = :identity"  # noqa: S608
+        await connection.run(query(f"blank_{table}", statement), identity=identity)
     await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern_of(identity))
     await connection.run(QUERIES.blank_permits, calls=calls)
     if not name.startswith(ANONYMOUS):

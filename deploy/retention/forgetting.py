@@ -64,6 +64,16 @@ NAMING: Mapping[str, str] = {
     "policy.watched_calls": "requester approval denied_by",
     **{f"{service}.outbox": "events" for service in SERVICES},
 }
+#: Columns with what somebody wrote or had signed, behind the one that says who: a row of theirs has nothing there then.
+WRITTEN: Sequence[tuple[str, str, str]] = (
+    ("approval.approvals", "decided_by", "decision_reason"),
+    ("approval.edits", "person", "reason signed"),
+    ("executor.executions", "resolved_by", "resolution_note"),
+    ("executor.workspaces", "ended_by", "reason"),
+    ("gateway.stops", "resumed_by", "resume_reason resume_signature"),
+    ("gateway.stops", "stopped_by", "signature"),
+    ("policy.watched_calls", "denied_by", "reason"),
+)
 #: Tables that quote people without naming them, and the column that says of which conversation or job.
 QUOTING: Mapping[str, str] = {
     **dict.fromkeys(("agent.facts", "agent.log", "agent.steps", "agent.tool_calls", "agent.turns"), "conversation_id"),

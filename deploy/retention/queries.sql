@@ -131,13 +131,18 @@ WHERE c.call_id = ANY (:calls::text[]) AND (
 )
 
 -- name: words
--- What they wrote as reasons, answers and comments, and where it is quoted: in the conversation of its call and, where
+-- What they wrote as reasons, notes, answers and comments, and where it is quoted: in the conversation of its call and, where
 -- that is an attempt, in its job and in the conversation that asked for the job.
 WITH RECURSIVE written AS (
     SELECT d.tenant, a.conversation_id AS place, unnest(ARRAY[d.reason, d.details ->> 'response']) AS said
     FROM approval.decisions AS d LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
     WHERE d.person = :identity
     UNION SELECT tenant, conversation_id, resolution_note FROM executor.executions WHERE resolved_by = :identity
+    UNION SELECT tenant, conversation_id, reason FROM executor.workspaces WHERE ended_by = :identity
+    -- What they threw away while people were asked about it: the agent says why, in a string of JSON.
+    UNION SELECT tenant, conversation_id, CAST(substring(decision_reason FROM '"(?:[^"\\]|\\.)*"') AS jsonb) #>> '{}'
+    FROM approval.approvals
+    WHERE starts_with(decision_reason, concat('Not run: ', :identity, ' threw away what was staged: "'))
     UNION SELECT c.tenant, a.conversation_id, c.text
     FROM gateway.comments AS c LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
     WHERE c.person = :identity
@@ -161,15 +166,6 @@ WITH others AS (
     UPDATE approval.edits SET signed = '' WHERE edit_id IN (SELECT decision_id FROM others)
 )
 UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
-
--- name: blank_edits
-UPDATE approval.edits SET reason = '', signed = '' WHERE person = :identity
-
--- name: blank_approvals
-UPDATE approval.approvals SET decision_reason = '' WHERE decided_by = :identity
-
--- name: blank_vetoes
-UPDATE policy.watched_calls SET reason = '' WHERE denied_by = :identity
 
 -- name: blank_permits
 WITH entries AS (UPDATE executor.workspace_entries SET permit = NULL WHERE call_id = ANY (:calls::text[]))
@@ -205,13 +201,8 @@ UPDATE agent.log SET data = jsonb_set(
 WHERE data ->> 'operator' = :identity AND data ? 'text'
 
 -- name: blank_stops
--- What they said of a stop, and what was signed with their name; the stop itself stays in force.
-UPDATE gateway.stops SET
-    reason = CASE WHEN stopped_by = :identity THEN '[erased]' ELSE reason END,
-    signature = CASE WHEN stopped_by = :identity THEN '' ELSE signature END,
-    resume_reason = CASE WHEN resumed_by = :identity THEN '' ELSE resume_reason END,
-    resume_signature = CASE WHEN resumed_by = :identity THEN '' ELSE resume_signature END
-WHERE :identity IN (stopped_by, resumed_by)
+-- What they said of a stop, which no page shows without; the stop itself stays in force.
+UPDATE gateway.stops SET reason = '[erased]' WHERE stopped_by = :identity
 
 -- name: bare_names
 -- Where they are named as the directory has them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -13,13 +13,16 @@ from psycopg.types.json import Jsonb
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.retention.erasing import erase
 from placet.runtime.database import Database
+from tests.contract.test_retention import OWN_WORDS
 
+NOW = datetime.now(UTC)
 #: Of columns that a test says nothing of.
 ANY = {"AutoString": "", "JSONB": Jsonb({}), "ARRAY": [], "Integer": 1, "Boolean": False}
 #: What ada wrote, which reads like somebody else.
 SAID = "person:bea"
 DENIED = 'Asked again: person:ada denied it at noon: "person:bea".'
 LOST = "No answer can win: person:bea"
+THROWN = 'Not run: person:ada threw away what was staged: "wrong \\"one\\", sorry".'
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("gateway.conversations", {"conversation_id": "c", "relayed_by": "person:bea ~person:ada", "holder": "agent"}),
     (
@@ -28,6 +31,16 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("approval.decisions", {"approval_id": "a", "person": "person:ada", "reason": SAID, "verb": "abstain"}),
     ("approval.decisions", {"approval_id": "a", "person": "person:bea", "reason": "Ask person:ada.", "verb": "claim"}),
+    (
+        "executor.workspaces",
+        {"state": "open", "bytes": 0, "ended_by": "person:ada", "reason": "stale", "conversation_id": "w"},
+    ),
+    (
+        "approval.approvals",
+        {"conversation_id": "asks", "state": "withdrawn", "decision_reason": THROWN, "closed_at": NOW}
+        | {"result_kind": "cancelled", "requester": "person:bea"},
+    ),
+    ("agent.log", {"conversation_id": "asks", "seq": 2, "data": {"error": 'It was: wrong "one", sorry'}}),
     ("agent.attempts", {"conversation_id": "try", "data": {"job_id": "j", "caller": {"conversation_id": "asks"}}}),
     *(("jobs.log", {"job_id": job, "data": {"reason": LOST}}) for job in ("j", "other")),
     *(("agent.log", {"conversation_id": place, "data": {"error": LOST}}) for place in ("asks", "try", "other")),
@@ -59,6 +72,37 @@ def insert(connection: psycopg.Connection, number: int, table: str, given: dict[
     connection.execute(statement, values)
 
 
+#: What a table says beside, so that a row is as its constraints want it.
+BESIDE: dict[str, dict[str, Any]] = {
+    "approval.approvals": {"state": "approved", "closed_at": NOW, "expires_at": NOW + timedelta(days=1)},
+    "approval.edits": {"state": "asked"},
+    "executor.executions": {
+        "state": "resolved",
+        "resolution": "ran",
+        **dict.fromkeys(("begun_at", "finished_at", "resolved_at"), NOW),
+    },
+    "executor.workspaces": {"state": "open", "bytes": 0},
+    "gateway.stops": {"by_house": True, "resumed_at": NOW, "resumed_by": "person:carl", "resume_signature": "signed"},
+    "policy.watched_calls": {"veto_on": "tool", "veto_within": "tenant"},
+}
+
+
+@pytest.mark.parametrize("column", OWN_WORDS)
+async def test_what_somebody_wrote_goes_with_them(database_url: str, column: str) -> None:
+    """Whatever they wrote, of each column that has words of one person; another's stay."""
+    table, _, name = column.rpartition(".")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for number, who in enumerate(("person:ada", "person:bea")):
+            row = {**BESIDE.get(table, {}), OWN_WORDS[column]: who, name: f"{who[7:]} wrote it", "verb": "abstain"}
+            insert(connection, number, table, row)
+        database = Database(database_url, service="gateway", pool_size=1)
+        await erase(database, "ada")
+        await database.close()
+        statement = sql.SQL("SELECT CAST(t AS text) FROM {} AS t").format(sql.Identifier(*table.split(".")))
+        left = " ".join(row for (row,) in connection.execute(statement))
+    assert (False, True) == ("ada" in left, "bea wrote it" in left)
+
+
 @pytest.fixture
 def found(database_url: str) -> Any:
     """Return what a column has, in the order of its texts, of a database with the rows above."""
@@ -77,12 +121,13 @@ async def test_words_go_with_their_call_and_names_where_they_are_names(database_
     await database.close()
     gone = LOST.replace(SAID, "[erased]")
     told = DENIED.replace("person:ada", new)
+    assert [""] == found("reason", "executor.workspaces")
     assert [f"person:bea ~{new}"] == found("relayed_by", "gateway.conversations")
-    assert ["person:bea"] == found("requester", "approval.approvals")
+    assert ["person:bea", "person:bea"] == found("requester", "approval.approvals")
     assert ["person:bea", new] == found("person", "approval.decisions")
     assert ["", "Ask person:ada."] == found("reason", "approval.decisions")
     assert [gone, LOST] == found("data ->> 'reason'", "jobs.log")
-    assert [gone, gone, LOST] == found("data ->> 'error'", "agent.log")
+    assert ["It was: [erased]", gone, gone, LOST] == found("data ->> 'error'", "agent.log")
     assert ["person:bea", "person:bea"] == found("requester", "policy.verdicts")
     assert [told.replace(SAID, "[erased]"), told] == found("reason", "policy.verdicts")
 
