@@ -40,7 +40,7 @@ class Erased:
     #: Empty where nothing has their name.
     pseudonym: str
     conversations: int
-    #: Theirs, in which something still goes on or waits: end them, and erase once more.
+    #: Conversations in which something of theirs still goes on or waits, and stops: end them, and erase once more.
     left: list[str]
     #: Rows of the history that say no more who did what.
     history: int
@@ -63,12 +63,13 @@ async def erase(database: Database, name: str) -> Erased:
         rows = await connection.run(QUERIES.bare_names, name=name)
         known = theirs or rows or await Forgetting(identity).is_needed(connection)
         decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
-        in_act = [row["conversation_id"] for row in await connection.run(QUERIES.in_act, calls=decided)]
+        named = {"identity": identity, "pattern": pattern_of(identity)}
+        in_act = [row["place"] for row in await connection.run(QUERIES.in_act, calls=decided, **named)]
         rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
         others = [row["conversation_id"] for row in rows]
     if not known:
         return Erased("", 0, [], 0)
-    if left := [*in_act, *await _going_on(database, theirs)]:
+    if left := sorted({*in_act, *await _going_on(database, theirs)}):
         return Erased(pseudonym, 0, left, 0)
     async with database.transaction() as connection:
         # First of all: what the rows are found by is gone afterwards.

@@ -120,8 +120,10 @@ SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
 
 -- name: in_act
--- Where such a call runs, or waits for its turn: its permit, which is signed, names who approved it.
-SELECT DISTINCT c.conversation_id FROM agent.tool_calls AS c
+-- Where such a call runs, or waits for its turn: its permit, which is signed, names who approved it. Where a call waits
+-- for people that they asked for, voted on or may not decide, and which stop they may not lift: under another name they
+-- would be somebody else.
+SELECT c.conversation_id AS place FROM agent.tool_calls AS c
 WHERE c.call_id = ANY (:calls::text[]) AND (
     EXISTS (
         SELECT FROM executor.executions AS x
@@ -129,6 +131,10 @@ WHERE c.call_id = ANY (:calls::text[]) AND (
     )
     OR EXISTS (SELECT FROM executor.parked AS p WHERE strpos(p.body, c.call_id) > 0)
 )
+UNION SELECT conversation_id FROM approval.approvals
+WHERE state = 'pending' AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS text) ~ :pattern)
+UNION SELECT concat('stop ', stop_id) FROM gateway.stops
+WHERE by_another AND resumed_at IS NULL AND stopped_by = :identity
 
 -- name: words
 -- What they wrote as reasons, notes, answers and comments, and where it is quoted: in the conversation of its call and, where

@@ -23,11 +23,12 @@ SAID = "person:bea"
 DENIED = 'Asked again: person:ada denied it at noon: "person:bea".'
 LOST = "No answer can win: person:bea"
 THROWN = 'Not run: person:ada threw away what was staged: "wrong \\"one\\", sorry".'
+EXPIRED = {"state": "expired", "closed_at": NOW, "result_kind": "expired"}
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("gateway.conversations", {"conversation_id": "c", "relayed_by": "person:bea ~person:ada", "holder": "agent"}),
     (
         "approval.approvals",
-        {"approval_id": "a", "conversation_id": "try", "state": "pending", "requester": "person:bea"},
+        {"approval_id": "a", "conversation_id": "try", "requester": "person:bea", **EXPIRED},
     ),
     ("approval.decisions", {"approval_id": "a", "person": "person:ada", "reason": SAID, "verb": "abstain"}),
     ("approval.decisions", {"approval_id": "a", "person": "person:bea", "reason": "Ask person:ada.", "verb": "claim"}),
@@ -150,7 +151,7 @@ async def test_a_permit_that_names_them_goes_when_its_call_is_over(
         "on_failure": "stop",
     }
     rows: list[tuple[str, dict[str, Any]]] = [
-        ("approval.approvals", {"approval_id": "a", "call_id": "commit", "state": "pending"}),
+        ("approval.approvals", {"approval_id": "a", "call_id": "commit", **EXPIRED}),
         ("approval.decisions", {"approval_id": "a", "person": "person:ada", "verb": "abstain"}),
         ("agent.tool_calls", {"call_id": "staged", "conversation_id": "c", "state": "open", "digest": "0" * 64}),
         ("executor.executions", begun),
@@ -165,3 +166,37 @@ async def test_a_permit_that_names_them_goes_when_its_call_is_over(
         await database.close()
         (found,) = connection.execute("SELECT permit FROM executor.executions").fetchall()
     assert (left, (permit,)) == (erased.left, found)
+
+
+WAITS = {"approval_id": "a", "conversation_id": "c", "state": "pending"}
+STOP = {"stop_id": "s", "by_another": True, "stopped_by": "person:ada", "tenant": "acme"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"),
+    [
+        ([("approval.approvals", WAITS | {"requester": "person:ada"})], ["c"]),
+        ([("approval.approvals", WAITS | {"closed_to": {"person:ada": None}})], ["c"]),
+        (
+            [
+                ("approval.approvals", WAITS),
+                ("approval.decisions", {"approval_id": "a", "person": "person:ada", "verb": "approve"}),
+            ],
+            ["c"],
+        ),
+        ([("approval.approvals", WAITS | {"deciders": ["person:ada"]})], []),
+        ([("gateway.stops", STOP)], ["stop s"]),
+        ([("gateway.stops", STOP | {"by_another": False})], []),
+    ],
+)
+async def test_who_is_one_of_many_stays_themselves_while_it_matters(
+    database_url: str, rows: list[tuple[str, dict[str, Any]]], left: list[str]
+) -> None:
+    """Erased meanwhile they could vote twice, decide what they asked for, and lift what somebody else must lift."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for number, (table, given) in enumerate(rows):
+            insert(connection, number, table, given)
+    database = Database(database_url, service="gateway", pool_size=1)
+    erased = await erase(database, "ada")
+    await database.close()
+    assert (left, True) == (erased.left, bool(erased.pseudonym))
