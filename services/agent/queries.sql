@@ -341,8 +341,17 @@ WHERE state = 'thinking' AND lease_until < (SELECT clock_timestamp())
 ORDER BY lease_until
 LIMIT :limit
 
--- name: turns_before
-SELECT turn_id FROM agent.turns WHERE ended_at IS NULL AND started_at <= :moment
+-- name: is_from_before
+-- Whether a turn began until a moment, or reads what was there then: a message, or the outcome of a call.
+SELECT FROM agent.turns AS t
+WHERE t.turn_id = :turn_id AND (
+    t.started_at <= :moment
+    OR EXISTS (
+        SELECT FROM agent.messages AS m LEFT JOIN agent.tool_calls AS c USING (call_id)
+        WHERE m.conversation_id = t.conversation_id AND m.turn_id = t.turn_id
+            AND least(m.posted_at, c.proposed_at) <= :moment
+    )
+)
 
 -- name: renew
 -- A turn that this very claim has just settled has no lease to renew, and is not lost either.

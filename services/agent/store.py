@@ -325,9 +325,9 @@ async def lost_turns(connection: Connection, limit: int) -> list[tuple[str, str]
     return [(row[0], row[1]) for row in await connection.run(QUERIES.lost_turns, limit=limit)]
 
 
-async def turns_before(connection: Connection, moment: datetime) -> frozenset[str]:
-    """Return the turns that began until a moment and are not over."""
-    return frozenset(row["turn_id"] for row in await connection.run(QUERIES.turns_before, moment=moment))
+async def is_from_before(connection: Connection, turn_id: str, moment: datetime) -> bool:
+    """Tell whether a turn began until a moment, or what it answers was there then."""
+    return bool(await connection.run(QUERIES.is_from_before, turn_id=turn_id, moment=moment))
 
 
 async def renew(connection: Connection, claim: Claim, lease: timedelta) -> bool:

@@ -74,8 +74,6 @@ class Worker:
         #: The questions under way, by their turns.
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._pseudonymizer = Pseudonymizer(units)
-        #: Turns that began before the newest restore from a backup, with its moment.
-        self._broken_off: tuple[datetime, frozenset[str]] | None = None
 
     def asking(self, claim: Claim) -> Act:
         """Return the act that begins to work on a claim."""
@@ -205,14 +203,12 @@ class Worker:
         return Settlement(Event.BUDGET_SPENT, reason=stop.reason, limit=stop.limit.name)
 
     async def _is_broken_off(self, turn_id: str) -> bool:
-        """Tell whether a turn began before a restore: what it did after the backup would be done again."""
+        """Tell whether a turn, or what it answers, is from before a restore: what it did since would be done again."""
         restored = self._units.database.restored
         if restored is None:
             return False
-        if self._broken_off is None or self._broken_off[0] != restored.at:
-            async with self._units.database.single() as connection:
-                self._broken_off = restored.at, await store.turns_before(connection, restored.at)
-        return turn_id in self._broken_off[1]
+        async with self._units.database.single() as connection:
+            return await store.is_from_before(connection, turn_id, restored.at)
 
     async def _ask_for(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Said:
         told = snapshot.history

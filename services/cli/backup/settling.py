@@ -1,7 +1,8 @@
 """What a restore does to a restored database before any service sees it: nothing goes on that may have gone on before.
 
 `read.restores` then says when it was: services handle no message from before it, executors honour no permit, the agent
-asks no model on behalf of a turn that began before, and jobs end. Here is only what rows alone must say.
+asks no model on behalf of a turn that began before or answers what is from before, and jobs end. Here is only what rows
+alone must say.
 """
 
 from __future__ import annotations
