@@ -99,6 +99,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "key",
     "late",
     "must say something",
+    "must have a word to look for",
     "not a cursor of this list",
     "unknown parameter",
     "given more than once",
