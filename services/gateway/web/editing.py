@@ -57,8 +57,9 @@ async def edit_form(
     overtaken = frozenset(
         each.name for each in fields if each.name in meant and drawn.get(each.name, "") not in {"", _mark(each.value)}
     )
-    sent = typed is not None and field(typed, "decision") in {"edit", REDRAW}
-    return EditForm(fields, values, canonical_text(arguments), overtaken, sent, field(typed, "reason") if sent else "")
+    sent = typed if typed is not None and field(typed, "decision") in {"edit", REDRAW} else None
+    reason = field(sent, "reason") if sent is not None else ""
+    return EditForm(fields, values, canonical_text(arguments), overtaken, sent is not None, reason)
 
 
 def _typed(form: FormData | None, argument: ArgumentField) -> str | None:

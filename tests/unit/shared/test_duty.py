@@ -206,7 +206,10 @@ def test_a_bad_calendar_tells_all_and_says_why(text: str, problem: str) -> None:
 def test_a_day_that_takes_too_long_to_work_out_has_nobody() -> None:
     """The whole group is told then, at once."""
     calendar, begun = a_calendar(ICS.replace("FREQ=DAILY", "FREQ=HOURLY")), thread_time()
-    assert ("", {"ada", "ben"}) == (calendar.problem, asked(GroupDuty(plan=calendar), at("9000-02-02 10:00")).people)
+    assert ("", frozenset({"ada", "ben"})) == (
+        calendar.problem,
+        asked(GroupDuty(plan=calendar), at("9000-02-02 10:00")).people,
+    )
     assert thread_time() - begun < 2.0
 
 
