@@ -128,8 +128,13 @@ def value_of(field: ArgumentField, text: str) -> Any:
         if text not in field.choices:
             raise NotAnArgument("{name}: choose one of {choices}.", name=field.name, choices=", ".join(field.choices))
         return field.choices[text]
-    value = _json(field.name, text)
-    if field.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
+    if field.kind == "json":
+        return _json(field.name, text)
+    try:
+        value = _json(field.name, text)
+    except NotAnArgument:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise NotAnArgument("{name}: this must be a number.", name=field.name)
     return value
 
