@@ -472,6 +472,7 @@ CREATE TABLE executor.executions (
   resolution VARCHAR,
   resolved_by VARCHAR,
   resolution_note VARCHAR DEFAULT '' NOT NULL,
+  resolution_signed VARCHAR DEFAULT '' NOT NULL,
   resolved_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_executions PRIMARY KEY (call_id),
   CONSTRAINT ck_executions_state_known CHECK (state IN ('committing', 'expired', 'failed', 'refused', 'resolved', 'running', 'staged', 'succeeded', 'unknown', 'verifying')),

@@ -68,7 +68,7 @@ NAMING: Mapping[str, str] = {
 WRITTEN: Sequence[tuple[str, str, str]] = (
     ("approval.approvals", "decided_by", "decision_reason"),
     ("approval.edits", "person", "reason signed"),
-    ("executor.executions", "resolved_by", "resolution_note"),
+    ("executor.executions", "resolved_by", "resolution_note resolution_signed"),
     ("executor.workspaces", "ended_by", "reason"),
     ("gateway.stops", "resumed_by", "resume_reason resume_signature"),
     ("gateway.stops", "stopped_by", "signature"),

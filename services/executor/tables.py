@@ -97,6 +97,8 @@ class ExecutionRow(SQLModel, table=True):
     resolved_by: str | None = None
     #: In their words; what they looked at.
     resolution_note: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    #: The gateway's signature of their word, for receipts.
+    resolution_signed: str = Field(default="", sa_column_kwargs={"server_default": ""})
     resolved_at: datetime | None = Field(default=None, sa_type=_TIME)
 
 

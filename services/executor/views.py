@@ -13,7 +13,8 @@ VIEWS: dict[str, str] = {
                lease_until, CAST(call AS json) ->> 'digest' AS digest, permit_expires_at,
                begun_at AS started_at, finished_at,
                CASE WHEN finished_at IS NOT NULL THEN CASE state WHEN 'resolved' THEN 'unknown' ELSE state END END
-               AS result_kind, error, permit, resolution, resolved_by, resolution_note, resolved_at
+               AS result_kind, error, permit, resolution, resolved_by, resolution_note, resolution_signed,
+               resolved_at
         FROM executor.executions
     """,
     # `entries` and `waiting` count what is left to decide or was decided; `bytes` is of all contents.

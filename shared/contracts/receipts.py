@@ -28,20 +28,16 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 FORMAT = "placet-receipt/1"
-#: What a signature may say -> whose keys may say it.
-SIGNERS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("placet-receipt", "placet-checkpoint", "placet-decision"), frozenset({"gateway"})),
-    "placet-permit": frozenset({"policy", "approval"}),
-}
+#: What a signature may say -> whose keys may say it, where it is not the gateway.
+SIGNERS = {"permit": {"policy", "approval"}}
 #: Seconds within which rows are sealed where nothing keeps them from it.
 LATE_SECONDS = 60
 #: What people end an approval by.
 DECIDED = frozenset({"approve", "deny", "respond"})
 #: What people can do with an approval.
 VERBS = DECIDED | {"abstain", "edit", "delegate", "claim", "release", "cancel"}
-#: Of these, those that are about what was seen.
+#: Of these, those that are about what was seen, and those that are votes.
 BINDING = VERBS - {"claim", "release", "cancel"}
-#: Of these, those that are votes.
 VOTING = frozenset({"approve", "deny", "abstain", "edit"})
 #: A decision -> what ends the approval where it was the last one: an edit counts as its maker's approval.
 ENDS = {"edit": "approve", "cancel": "withdraw"}
@@ -49,8 +45,10 @@ ENDS = {"edit": "approve", "cancel": "withdraw"}
 ENDED = {each: each for each in ("succeeded", "failed", "unknown", "refused", "expired", "staged")} | {
     "resolved": "unknown"
 }
-#: How an execution ends that never began.
-NEVER_RAN = frozenset({"refused", "expired"})
+#: Where an approval or an execution ends, or waits -> the event that alone leads on from there.
+LEADS_ON: Mapping[str, str] = {"unknown": "resolved", "staged": "released"} | dict.fromkeys(
+    ("approved", "denied", "answered", "withdrawn", "expired", "succeeded", "failed", "refused", "resolved"), ""
+)
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
@@ -110,8 +108,7 @@ def verify(receipt: Json, keys: Keys) -> list[Finding]:
             check.problem(part, f"it is not as receipts are: {type(error).__name__} {error}".rstrip())
         if said:
             check.good.append(Finding(part, holds=True, said=said))
-    wrong = {each.part for each in check.problems}
-    good = [each for each in check.good if each.part not in wrong]
+    good = [each for each in check.good if each.part not in {other.part for other in check.problems}]
     return sorted([*good, *check.problems], key=lambda each: PARTS.index(each.part))
 
 
@@ -140,22 +137,35 @@ class _Check:
         try:
             return _verified(self.keys, purpose, str(token))
         except (ValueError, LookupError, TypeError, InvalidSignature) as error:
-            self.problem(part, f"the signature of {purpose} is not the house's ({type(error).__name__})")
+            self.problem(part, f"the signature of placet-{purpose} is not the house's ({type(error).__name__})")
             return {}
 
     def moves(self, service: str, *events: str) -> list[_Row]:
-        """Return sealed rows of a service in their order, those of some events or all."""
+        """Return sealed rows of a service in their order, those of some events or all; of a commit's workspace none."""
         found = [each for each in self.rows if each.sealed["service"] == service]
+        found = [each for each in found if service != "executor" or each.sealed["machine"] == "execution"]
         return [each for each in found if not events or each.sealed["event"] in events]
 
+    def course(self, part: str, rows: Iterable[_Row]) -> list[_Row]:
+        """Return rows that lead on from each other: a late word, or one after the end, explains nothing."""
+        told: list[_Row] = []
+        for row in rows:
+            left, event = row.sealed["from_state"], row.sealed["event"]
+            at = told[-1].sealed["to_state"] if told else left
+            if left == at and LEADS_ON.get(at, event) == event and not row.details.get("late"):
+                told.append(row)
+            elif left != row.sealed["to_state"]:
+                self.problem(part, f"row {row.name} leads on from {left}, and it was {at}")
+        return told
+
     def receipt(self) -> str:
-        claims = self.claims("receipt", "placet-receipt", self.told["signature"])
+        claims = self.claims("receipt", "receipt", self.told["signature"])
         self.expect("receipt", "its digest", claims.get("digest"), digest_of(self.told))
         return f"signed by the gateway, {self.told['made_at']}"
 
     def chain(self) -> str:
         proposal, blocks = self.told["proposal"], self.told["checkpoints"]
-        known = {number: self.claims("chain", "placet-checkpoint", token) for number, token in blocks.items()}
+        known = {number: self.claims("chain", "checkpoint", token) for number, token in blocks.items()}
         for number, block in known.items():
             self.expect("chain", "the tenant of a block", proposal["tenant"], block.get("tenant"))
             self.expect("chain", "the number of a block", number, str(block.get("number")))
@@ -188,8 +198,9 @@ class _Check:
     def digests(self, part: str, said: Json, schema_digest: str | None, rows: Iterable[_Row]) -> str:
         """Compute a call's digest anew where its arguments are whole, and else that of what people saw of them."""
         told = [row.details for row in rows if row.said]
-        if shown := [each["shown"] for each in told if each.get("shown") and each.get("digest") == said["digest"]]:
-            self.expect(part, "the digest of what is shown of it", shown[-1], _sha256(said["arguments"]))
+        # Of each state of its arguments one thing is shown, or they are whole.
+        if any(shown := {each.get("shown") for each in told if each.get("digest") == said["digest"]}):
+            self.expect(part, "what is shown of it", {_sha256(said["arguments"])}, shown)
             hidden = "; of its redacted arguments the digest" if said["digest"] else ": it is no valid call"
             return f"sealed, as it is shown{hidden}"
         if said["digest"] is None:
@@ -221,9 +232,8 @@ class _Check:
         for row in given:
             self.expect("verdict", "its id", said["id"], row.sealed["subject_id"])
         if claims:
-            by_people = claims["iss"] == "approval"
-            staged = "stage" in claims.get("mode", "run")
-            effects.append("stage" if staged else "require_approval" if by_people else "allow")
+            run = "require_approval" if claims["iss"] == "approval" else "allow"
+            effects.append("stage" if "stage" in claims.get("mode", "run") else run)
             # What was staged runs under a permit for the commit, which names no rule.
             proofs += ["named by the permit"] if "rule" in claims else []
         for effect in effects:
@@ -233,11 +243,12 @@ class _Check:
         return ", ".join(proofs) or "stated by the gateway alone"
 
     def votes(self) -> str:
-        approval, votes, rows = self.told["approval"], self.told["votes"], self.moves("approval")
+        approval, votes, every = self.told["approval"], self.told["votes"], self.moves("approval")
+        rows = self.course("votes", every)
         for each in (vote for vote in votes if vote["signed"] is not None):
             self.vote(each, approval or {})
         if approval is None:
-            if votes or rows:
+            if votes or every:
                 self.problem("votes", "people were asked, and no approval is here")
             return f"none of its own{self.elsewhere()}" if self.elsewhere() else "none: nobody was asked"
         self.digests("votes", approval, approval["schema_digest"], rows)
@@ -258,16 +269,15 @@ class _Check:
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
         edits = {each["decision_id"] for each in accepted if each["verb"] == "edit"}
         self.expect("votes", "whether it was edited", bool(edits), approval["edited"])
-        told, spared = self.sealed_votes(votes, rows)
+        told, spared = self.sealed_votes(votes, every)
         self.numbered(rows, approval["revision"], spared, edits)
         return f"ended {approval['state']}{by}; {told}"
 
     def numbered(self, rows: Collection[_Row], last: int, spared: int, edits: Collection[str]) -> None:
         """Miss a change of what waits: each has the next number, an end the last one; so many erased rows had one."""
-        told = [row for row in rows if "revision" in row.details]
         # An edit that ends it changes it too.
-        new = [row for row in told if row.sealed["to_state"] == "pending" or row.details.get("decision_id") in edits]
-        gone = {*range(1, last + 1)} - {row.details["revision"] for row in new}
+        new = [row for row in rows if row.sealed["to_state"] == "pending" or row.details.get("decision_id") in edits]
+        gone = {*range(1, last + 1)} - {row.details.get("revision") for row in new}
         if len(gone) > spared:
             self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
 
@@ -313,8 +323,7 @@ class _Check:
     @staticmethod
     def take(left: list[_Row], vote: Json, events: Collection[str], outcomes: Collection[str | None]) -> _Row | None:
         """Take the row that tells of a decision, with one of these outcomes or erased, out of those that are left."""
-        by = [row for row in left if row.sealed["event"] in events]
-        by = [row for row in by if not row.said or row.said["actor"] == vote["person"]]
+        by = [row for row in left if row.sealed["event"] in events and row.said.get("actor") in {None, vote["person"]}]
         by = [row for row in by if not row.said or row.details.get("outcome") in outcomes]
         by = [row for row in by if row.details.get("decision_id") in {None, vote["decision_id"]}]
         # Only an edit may have no signature although its row was not erased.
@@ -326,10 +335,10 @@ class _Check:
 
     def vote(self, vote: Json, approval: Json) -> None:
         """Compare a decision with what the gateway signed of it."""
-        claims, part = self.claims("votes", "placet-decision", vote["signed"]), f"of vote {vote['decision_id']}"
+        claims, part = self.claims("votes", "decision", vote["signed"]), f"of vote {vote['decision_id']}"
         for name in ("decision_id", "person", "verb", "reason", "key_id", "key_made_by"):
             self.expect("votes", f"the {name} {part}", vote[name] or None, claims.get(name) or None)
-        seen = {"digest": claims.get("digest"), "revision": claims.get("revision")}
+        seen = {each: claims.get(each) for each in ("digest", "revision")}
         self.expect("votes", f"what was seen {part}", vote["seen"], seen)
         self.expect("votes", f"the proof {part}", vote["known_by"], claims.get("proof"))
         expected = self.told["proposal"]["tenant"], approval.get("id")
@@ -338,11 +347,10 @@ class _Check:
     def permit(self) -> str:
         execution, approval, claims = self.told["execution"], self.told["approval"], self.permitted
         if self.told["permit"] is None:
-            began = [row for row in self.moves("executor") if row.sealed["machine"] == "execution"]
-            # A restore cannot know whether the call began, nor has it the permit.
-            restored = any(row.said and row.said["actor"] == "restore" for row in began)
-            ran = any(row.sealed["to_state"] not in NEVER_RAN for row in began)
-            if ran and not (self.erased or restored):
+            began, released = self.moves("executor"), self.moves("executor", "released")
+            # What a restore began, since it may have run, has no permit.
+            restored = any(row.said and row.said["actor"] == "restore" for row in (released or began)[:1])
+            if {row.sealed["to_state"] for row in began} - {"refused", "expired"} and not (self.erased or restored):
                 self.problem("permit", "it ran, and no permit is here")
             return "erased with a person" if self.erased else "none: a restore took it away" if restored else "none"
         said, taken = self.told["proposal"], execution or {"permit_id": None, "pool": None}
@@ -364,7 +372,7 @@ class _Check:
     @cached_property
     def permitted(self) -> Json:
         """What the permit says; nothing where there is none, or none of the house's."""
-        return self.claims("permit", "placet-permit", token) if (token := self.told["permit"]) is not None else {}
+        return self.claims("permit", "permit", token) if (token := self.told["permit"]) is not None else {}
 
     def elsewhere(self) -> str:
         """Return where more is told of a staged call, as its permit says, which is verified elsewhere; else nothing."""
@@ -378,27 +386,26 @@ class _Check:
 
     def execution(self) -> str:
         said = self.told["execution"]
-        rows = [row for row in self.moves("executor") if row.sealed["machine"] == "execution"]
-        if said is None:
-            self.expect("execution", "its changes of state", 0, len(rows))
+        rows = self.course("execution", self.moves("executor"))
+        self.expect("execution", "whether an executor took it", said is not None, bool(rows))
+        if said is None or not rows:
             return "none: no executor took it"
-        if not rows:
-            raise ValueError("nothing sealed says that an executor took it")
-        # What is only noted of a late word moves nothing.
-        moved = [row for row in rows if not row.details.get("late")]
-        self.expect("execution", "its state", said["state"], moved[-1].sealed["to_state"])
+        self.expect("execution", "its state", said["state"], rows[-1].sealed["to_state"])
         # A call that was staged runs under a permit of its own, with the commit.
-        permitted = [row for row in rows if row.sealed["event"] == "released"] or rows
+        permitted = self.moves("executor", "released") or rows
         self.opened("execution", permitted[0], "permit_id", said["permit_id"])
         self.opened("execution", rows[0], "pool", said["pool"])
-        counting = [row for row in rows if row.said and not row.details.get("late")]
-        for row in [row for row in counting if row.details.get("fence")][-1:]:
+        for row in [row for row in rows if row.details.get("fence")][-1:]:
             self.opened("execution", row, "fence", said["attempt"])
-        resolved = [row for row in rows if row.sealed["event"] == "resolved" and not row.details.get("late")]
+        resolved = [row for row in rows if row.sealed["event"] == "resolved"]
         for row in (each for each in resolved if each.said):
-            self.opened("execution", row, "outcome", said["resolution"])
-            self.opened("execution", row, "note", said["resolution_note"])
-            self.expect("execution", "who resolved it", said["resolved_by"], row.said["actor"])
+            word = {"by": said["resolved_by"], "call_id": row.sealed["call_id"], "note": said["resolution_note"]}
+            word |= {"outcome": said["resolution"], "pool": said["pool"], "tenant": row.sealed["tenant"]}
+            told = {"by": row.said["actor"], **{each: row.details.get(each) for each in ("note", "outcome")}}
+            self.expect("execution", "how it was resolved", word, word | told)
+            text = json.dumps({name: each for name, each in word.items() if each}, separators=(",", ":"))
+            signed = self.claims("execution", "resolution", said["resolution_signed"]).get("digest")
+            self.expect("execution", "what was signed of how", _sha256(text), signed)
         for name in ("resolution", "resolved_by", "resolution_note", "resolved_at") if not resolved else ():
             self.expect("execution", f"its {name}, which nothing sealed tells,", None, said[name] or None)
         gone = "; who resolved it and how, the gateway states" if any(not row.said for row in resolved) else ""
@@ -492,7 +499,8 @@ def _verified(keys: Keys, purpose: str, token: str) -> Json:
         raise ValueError("another form of base64")
     key.verify(_decoded(signature), f"{head}.{body}".encode())
     claims: Json = json.loads(_decoded(body))
-    if (header["typ"], claims["iss"]) != (purpose, issuer) or issuer not in SIGNERS[purpose]:
+    allowed = issuer in SIGNERS.get(purpose, {"gateway"})
+    if (header["typ"], claims["iss"]) != (f"placet-{purpose}", issuer) or not allowed:
         raise ValueError("signed for something else")
     return claims
 
@@ -506,8 +514,7 @@ def _sha256(text: str) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    if len(found := dict(pairs)) != len(pairs):
         raise ValueError("a key stands twice")
     return found
 

@@ -291,7 +291,7 @@ async def give_up(work: Work, sweep: Sweep, *, worker: str, limit: int) -> list[
 
 async def resolve(work: Work, said: ResolveCall) -> Attempt | None:
     """Keep what a person says of an outcome that was answered `unknown`; None where it is not, and nothing is done."""
-    words = {"said": said.outcome, "by": said.by, "note": said.note}
+    words = {"said": said.outcome, "by": said.by, "note": said.note, "signed": said.signature}
     rows = await work.connection.run(QUERIES.resolve, call_id=said.call_id, tenant=said.tenant, **words)
     if not rows:
         return None

@@ -197,7 +197,8 @@ RETURNING e.*, due.left_state
 
 -- name: resolve
 UPDATE executor.executions
-SET state = 'resolved', resolution = :said, resolved_by = :by, resolution_note = :note, resolved_at = clock_timestamp()
+SET state = 'resolved', resolution = :said, resolved_by = :by, resolution_note = :note, resolution_signed = :signed,
+    resolved_at = clock_timestamp()
 WHERE call_id = :call_id AND tenant = :tenant AND state = 'unknown' RETURNING *
 
 -- name: state_of

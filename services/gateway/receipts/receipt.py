@@ -123,7 +123,7 @@ def _vote(row: Mapping[str, Any]) -> Json:
 
 def _execution(row: Mapping[str, Any]) -> Json:
     names = ("pool", "state", "worker", "permit_id", "permit_expires_at", "started_at", "finished_at", "error")
-    resolved = ("resolution", "resolved_by", "resolution_note", "resolved_at")
+    resolved = ("resolution", "resolved_by", "resolution_note", "resolution_signed", "resolved_at")
     return {**_of(row, *names, *resolved), "attempt": row["fence"]}
 
 

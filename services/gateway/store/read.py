@@ -62,7 +62,8 @@ _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rule
 EXECUTIONS = _view(
     "executions",
     "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
-    " finished_at result_kind error digest permit_expires_at resolution resolved_by resolution_note resolved_at",
+    " finished_at result_kind error digest permit_expires_at resolution resolved_by resolution_note resolved_at"
+    " resolution_signed",
 )
 DECISIONS = _view(
     "decisions",

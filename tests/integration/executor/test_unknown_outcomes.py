@@ -224,14 +224,15 @@ async def test_a_person_resolves_an_unknown_outcome(house: House, outcome: str) 
     """Their word is kept with their name and passed on; what the model was told stands."""
     call = await an_unknown_call(house)
     told = house.premises.execution(call)
-    await house.deliver(a_word(house.premises, call, outcome=outcome))
+    word = a_word(house.premises, call, outcome=outcome)
+    await house.deliver(word)
     answer = await house.answer()
     row = house.premises.execution(call)
     assert isinstance(answer, CallResolved)
     expected = (call.conversation_id, outcome, "The order is there.", "person:ada")
     assert expected == (answer.conversation_id, answer.outcome, answer.note, answer.by)
     assert ("resolved", outcome, "person:ada") == (row.state, row.resolution, row.resolved_by)
-    assert (told.finished_at, told.error) == (row.finished_at, row.error)
+    assert (told.finished_at, told.error, word.signature) == (row.finished_at, row.error, row.resolution_signed)
     assert ["claimed", "gave_up", "resolved"] == house.premises.history(call)
 
 

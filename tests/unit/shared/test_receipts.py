@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from placet.contracts.chain import leaf, path, seal
+from placet.contracts.messages import ResolveCall
 from placet.contracts.receipts import FORMAT, call_digest, data_digest, digest_of, load_keys, verify
+from placet.contracts.signed import signed
 from placet.contracts.signing import Purpose, create_keys, load_signer
 
 Receipt = dict[str, Any]
@@ -86,9 +88,14 @@ def row(service: str, event: str, to_state: str, **more: Any) -> Receipt:
 EXECUTION: Receipt = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT} | NOBODY
 
 
-def ran() -> Receipt:
+def ran(to_state: str = "succeeded") -> Receipt:
     """Return the row of a call that ran."""
-    return row("executor", "claimed", "succeeded", machine="execution", detail={"permit_id": "p", "pool": "pool"})
+    return row("executor", "claimed", to_state, machine="execution", detail={"permit_id": "p", "pool": "pool"})
+
+
+def noted(service: str, event: str, left: str, to_state: str, **more: Any) -> Receipt:
+    """Return a row that an execution or an approval might have."""
+    return {**row(service, event, to_state, machine="execution", **more), "from_state": left}
 
 
 def parts_of(arguments: str, shown: str) -> tuple[Receipt, list[Receipt]]:
@@ -188,7 +195,7 @@ def restored(house: House) -> tuple[Receipt, list[Receipt]]:
     told["permit"], told["execution"]["state"], told["execution"]["attempt"] = None, "unknown", 2
     ids = {"fence": 1, "permit_id": "p", "pool": "pool"}
     rows[2] = row("executor", "claimed", "running", machine="execution", actor="restore", detail=ids)
-    ended = row("executor", "gave_up", "unknown", machine="execution", actor="w", detail={"fence": 2})
+    ended = noted("executor", "gave_up", "running", "unknown", actor="w", detail={"fence": 2})
     return told, [*rows[:3], ended, *rows[3:]]
 
 
@@ -304,10 +311,18 @@ def test_who_resolved_a_call_and_what_they_said_is_as_it_was_sealed(house: House
     told["execution"] |= {"state": "resolved", "resolution": "did_not_run", "resolved_by": "person:ada"}
     told["execution"] |= {"resolution_note": "I looked"}
     detail = {"outcome": "did_not_run", "note": "I looked"}
-    rows.append(row("executor", "resolved", "resolved", machine="execution", actor="person:ada", detail=detail))
+    word = ResolveCall(tenant="acme", call_id="c", pool="pool", by="person:ada", **detail)
+    told["execution"]["resolution_signed"] = signed(word, house.signers["gateway"]).signature
+    rows[-1] = ran("unknown")
+    rows.append(noted("executor", "resolved", "unknown", "resolved", actor="person:ada", detail=detail))
     good = house.wrong(told, rows)
     told["execution"] |= changes
-    assert (set(), {"execution"}) == (good, house.wrong(told, rows))
+    found = house.wrong(told, rows)
+    # Nor with a row that says so too: only the gateway signs words.
+    said = told["execution"]
+    detail = {"outcome": said["resolution"], "note": said["resolution_note"]}
+    rows[-1] = {**rows[-1], "actor": said["resolved_by"], "detail": detail}
+    assert (set(), {"execution"}, {"execution"}) == (good, found, house.wrong(told, rows))
 
 
 def test_a_result_whose_row_was_erased_is_of_a_kind_that_an_executor_sealed(house: House) -> None:
@@ -429,7 +444,9 @@ def test_a_row_that_was_deleted_with_its_decision_is_missed(house: House) -> Non
     """Alone in its block nothing else proves it: the changes of an approval are numbered."""
     told, rows = held(house)
     told |= {"votes": told["votes"][1:], "permit": house.permit("approval", told["proposal"]["digest"], **BY_BOB)}
-    assert {"votes"} == house.wrong(told, [*rows[:-2], rows[-1]])
+    added = noted("approval", "reminded", "pending", "pending", detail={"revision": 2})
+    whole = [*rows[:-2], rows[-1]]
+    assert [{"votes"}, {"votes"}] == [house.wrong(told, whole), house.wrong(told, [*whole, added])]
 
 
 def test_a_dissent_before_the_end_of_an_edited_call_is_missed(house: House) -> None:
@@ -484,8 +501,45 @@ def test_who_edited_keeps_their_row_where_another_was_erased(house: House) -> No
 def test_a_late_word_of_an_older_attempt_moves_nothing(house: House) -> None:
     """It is noted with the state that it met, perhaps behind the end."""
     told, rows = free(house)
-    late = row("executor", "gave_up", "running", machine="execution", detail={"late": True, "fence": 1})
-    assert set() == house.wrong(told, [*rows, late])
+    early = noted("executor", "gave_up", "running", "running", detail={"late": True, "fence": 1})
+    late = noted("executor", "gave_up", "succeeded", "succeeded", detail={"late": True, "fence": 1})
+    assert set() == house.wrong(told, [*rows, early, late, {**late, "erased": True}])
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "forged", "part"),
+    [
+        (free, {"permit": None}, ("executor", "gave_up", "succeeded", "succeeded", {"late": True}), "permit"),
+        (free, {"permit": None}, ("executor", "released", "staged", "running", {}), "execution"),
+        (free, {"execution.state": "failed"}, ("executor", "failed", "succeeded", "failed", {}), "execution"),
+        (
+            held,
+            {"approval.arguments": "[]"},
+            ("approval", "noted", "approved", "approved", {"shown": of("[]")}),
+            "votes",
+        ),
+        (held, {"approval.arguments": "[]"}, ("approval", "noted", "pending", "pending", {"shown": of("[]")}), "votes"),
+    ],
+)
+def test_a_row_that_was_added_later_explains_nothing(
+    house: House, made: Made, changes: Receipt, forged: tuple[str, str, str, str, Receipt], part: str
+) -> None:
+    """Whoever has the database can add rows, which are sealed then, and none before those that are sealed."""
+    told, rows = made(house)
+    for place, value in changes.items():
+        at(told, place, value)
+    service, event, left, to_state, detail = forged
+    detail = {"digest": told["proposal"]["digest"], **detail}
+    assert part in house.wrong(told, [*rows, noted(service, event, left, to_state, actor="restore", detail=detail)])
+
+
+def test_what_is_shown_of_a_call_is_one_thing(house: House) -> None:
+    """A row that was added while the call waited says that something else was shown of what is whole."""
+    told, rows = held(house)
+    told["approval"]["arguments"] = "[]"
+    detail = {"digest": told["proposal"]["digest"], "shown": of("[]"), "revision": 2}
+    added = noted("approval", "noted", "pending", "pending", detail=detail)
+    assert {"votes"} == house.wrong(told, [*rows[:-1], added, rows[-1]])
 
 
 def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: House) -> None:
