@@ -27,8 +27,6 @@ from placet.runtime.sql import Connection
 log = structlog.get_logger(__name__)
 
 _NO_TIME = timedelta(0)
-#: Shorter words are found in any text by chance.
-WORDS_MIN = 8
 #: Erased rows that one row of the history names.
 NAMED_AT_ONCE = 500
 
@@ -73,7 +71,7 @@ async def erase(database: Database, name: str) -> Erased:
         return Erased(pseudonym, 0, left, 0)
     async with database.transaction() as connection:
         # First of all: what the rows are found by is gone afterwards.
-        words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
+        words = await connection.run(QUERIES.words, identity=identity)
         forgetting = Forgetting(identity, pseudonym, words)
         own = [
             row["call_id"]

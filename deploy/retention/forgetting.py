@@ -94,6 +94,8 @@ _ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
 _SPEAKERS = ("user", "operator")
 _WHOSE = ("by", "decided_by", "person")
 ERASED = "[erased]"
+#: Shorter words are found in any text by chance: only in quotes, or where they are all that stands beside a name.
+WORDS_MIN = 8
 #: Finds words that a tenant knows, and those that a place quotes; None where there are none.
 _Found: TypeAlias = tuple[re.Pattern[str] | None, re.Pattern[str] | None]
 _POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
@@ -165,7 +167,7 @@ class Forgetting:
         if (tenant, place) not in self._found:
             known = {each["said"] for each in self.words if tenant in {None, each["tenant"]}}
             quoted = {each["said"] for each in self.words if place is not None and place == each["place"]}
-            self._found[tenant, place] = (_either(known), _either(quoted))
+            self._found[tenant, place] = (_either(known, r"\A{0}\Z|"), _either(quoted))
         return self._found[tenant, place]
 
 
@@ -224,10 +226,13 @@ def _any_of(columns: Sequence[str]) -> str:
     return " OR ".join(f"CAST({name} AS text) ~ :names" for name in columns)
 
 
-def _either(words: set[str]) -> re.Pattern[str] | None:
-    """Return what finds any of these, the longest first, also as JSON has them."""
+def _either(words: set[str], alone: str = "") -> re.Pattern[str] | None:
+    """Return what finds any of these, the longest first, also as JSON has them; short ones in quotes, or `alone`."""
     spelled = {each for said in words for each in (said, json.dumps(said, ensure_ascii=False)[1:-1])}
-    return re.compile("|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))) if spelled else None
+    ordered = [(len(each), re.escape(each)) for each in sorted(spelled, key=len, reverse=True)]
+    short = alone + '(?<="){0}(?=")'
+    found = [each if size >= WORDS_MIN else short.replace("{0}", each) for size, each in ordered]
+    return re.compile("|".join(found)) if found else None
 
 
 def _finite(text: str) -> float:

@@ -153,7 +153,7 @@ WITH RECURSIVE written AS (
     FROM gateway.comments AS c LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
     WHERE c.person = :identity
 ), quoted AS (
-    SELECT tenant, place, said FROM written WHERE length(said) >= :least
+    SELECT tenant, place, said FROM written WHERE said <> ''
     UNION SELECT q.tenant, asked.place, q.said
     FROM quoted AS q JOIN agent.attempts AS t ON t.conversation_id = q.place,
         unnest(ARRAY[t.data ->> 'job_id', t.data #>> '{caller,conversation_id}']) AS asked (place)

@@ -168,6 +168,28 @@ async def test_a_permit_that_names_them_goes_when_its_call_is_over(
     assert (left, (permit,)) == (erased.left, found)
 
 
+async def test_a_short_word_goes_where_it_is_quoted_and_where_it_stands_alone(database_url: str) -> None:
+    """In quotes, and as the reason beside their name; where it is a part of what others said it stays."""
+    said = {"by": "person:ada", "reason": "No"}
+    told = ['They denied it and said: "No".', "No", "Nobody came.", "No"]
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("approval.approvals", {"approval_id": "a", "conversation_id": "c", "requester": "person:bea", **EXPIRED}),
+        ("approval.decisions", {"approval_id": "a", "person": "person:ada", "reason": "No", "verb": "abstain"}),
+        *(
+            ("agent.log", {"conversation_id": "c", "seq": seq, "data": {"reason": text} | (said if seq == 1 else {})})
+            for seq, text in enumerate(told)
+        ),
+    ]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for number, (table, given) in enumerate(rows):
+            insert(connection, number, table, given)
+        database = Database(database_url, service="gateway", pool_size=1)
+        await erase(database, "ada")
+        await database.close()
+        left = connection.execute("SELECT data ->> 'reason' FROM agent.log ORDER BY seq").fetchall()
+    assert ['They denied it and said: "[erased]".', "[erased]", "Nobody came.", "No"] == [text for (text,) in left]
+
+
 WAITS = {"approval_id": "a", "conversation_id": "c", "state": "pending"}
 STOP = {"stop_id": "s", "by_another": True, "stopped_by": "person:ada", "tenant": "acme"}
 
