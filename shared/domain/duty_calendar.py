@@ -37,18 +37,21 @@ _CPU_SECONDS_MAX = 1.0
 _WORD = re.compile(r"[^\s,;:()<>\[\]\"']+")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class _Parsed:
     """A calendar's events as the library repeats them; hashed as itself."""
 
     events: Any
     zone: str
+    #: Whether a day of it took too long to work out. It is asked no more then: the library's locks stay taken.
+    given_up: bool = False
 
     def shifts(self, at: datetime) -> Sequence[Shift]:
         """Return the events of the day that `at` falls in, and of the hours around it; none where that takes long."""
         try:
-            return _shifts_of(self, at.astimezone(UTC).date())
+            return () if self.given_up else _shifts_of(self, at.astimezone(UTC).date())
         except _TooCostlyError:
+            self.given_up = True
             return ()
 
 

@@ -24,8 +24,8 @@ from placet.domain.patterns import pattern_problem
 ERRORS_MAX = 20
 #: Longest text of one error, in characters.
 DETAIL_MAX = 300
-#: Steps of checking a schema itself; catalogues of administrators are large.
-_SCHEMA_STEPS_MAX = 1_000_000
+#: What checking a schema itself may take, in seconds of CPU; those of administrators are large.
+_SCHEMA_SECONDS_MAX = 20.0
 #: Of schemas themselves; without `regex`, for RE2 reads patterns, and Python takes seconds for some of few characters.
 _SCHEMA_FORMATS = FormatChecker(set(Draft202012Validator.FORMAT_CHECKER.checkers) - {"regex"})
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -72,7 +72,7 @@ def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, .
     """Return what is wrong with a parameter schema, each with the steps to it; empty if enforceable."""
     checker = BoundedValidator(Draft202012Validator.META_SCHEMA, format_checker=_SCHEMA_FORMATS)
     try:
-        with bounded(_SCHEMA_STEPS_MAX):
+        with bounded(_SCHEMA_SECONDS_MAX):
             errors = list(islice(checker.iter_errors(parameters), ERRORS_MAX))
     except TooCostlyError:
         return [((), "too costly to check: write a plainer schema")]

@@ -22,7 +22,6 @@ from placet.domain.directory import Directory
 from placet.domain.grants import AGAIN_SECONDS
 from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
 from placet.domain.tool_schema import pointer
-from placet.domain.votes import PanelTally
 from placet.surfaces.texts import plural, text
 
 #: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
@@ -171,14 +170,17 @@ def needed(rule: ApprovalRule, locale: str, name_of: Callable[[str], str]) -> st
     """
     demands = [[Panel(approvers=rule.approvers, approvals=rule.approvals), *rule.alternatives]]
     demands += [each.panels for each in rule.also]
-    said = (f" {text(locale, 'or')} ".join(way(each, locale, name_of) for each in ways) for ways in demands)
+    said = (
+        f" {text(locale, 'or')} ".join(way(each.approvers, each.approvals, locale, name_of) for each in ways)
+        for ways in demands
+    )
     return f" {text(locale, 'and')} ".join(said)
 
 
-def way(panel: Panel | PanelTally, locale: str, name_of: Callable[[str], str]) -> str:
+def way(approvers: Iterable[str], approvals: int, locale: str, name_of: Callable[[str], str]) -> str:
     """Return what of one panel decides, in words: `2 of finance`."""
-    who = ", ".join(named(each, locale, name_of) for each in panel.approvers)
-    return text(locale, "{count} of {who}", count=panel.approvals, who=who)
+    who = ", ".join(named(each, locale, name_of) for each in approvers)
+    return text(locale, "{count} of {who}", count=approvals, who=who)
 
 
 def again_words(locale: str, seconds: int) -> str:

@@ -261,7 +261,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
     language = _language(deps, link)
     rule, called = ApprovalRule.model_validate(approval["approval_rule"]), names_in(deps.directory())
     # Whom an escalation asked too is among them.
-    ways = [way(each, language, called) for each in (tally.panels if tally else ())]
+    ways = [way(each.approvers, each.approvals, language, called) for each in (tally.panels if tally else ())]
     seal = Seal(approval["digest"], approval["revision"], int(time.time()))
     return render(
         "link.html",

@@ -320,7 +320,7 @@ def test_a_long_enum_costs_no_more_than_a_short_one(values: list[Any], wrong: li
 
 
 def test_many_patterns_are_matched_so_often_and_no_more() -> None:
-    """Each name with each pattern is a step."""
+    """Each name with each pattern takes some time of the check."""
     patterns: dict[str, Any] = {f"x{number}": {} for number in range(400)}
     schema = {
         "type": "object",
@@ -328,7 +328,7 @@ def test_many_patterns_are_matched_so_often_and_no_more() -> None:
     }
     begun = time.process_time()
     assert [""] == [where for where, _ in errors(schema, {"a": [{"x": 1}] * 2_000})]
-    assert time.process_time() - begun < 1.0
+    assert time.process_time() - begun < 2.0
 
 
 def behind_references(part: dict[str, Any], times: int) -> dict[str, Any]:
@@ -372,6 +372,10 @@ def test_a_schema_is_read_in_time() -> None:
         *((behind_references({"allOf": [{"anyOf": [wrong, True]}] * 110}, 45), [1] * 20_000) for wrong in WRONG),
         (behind_references({"uniqueItems": True}, 45), [*range(10_000)]),
         (behind_references({"allOf": [{"format": "regex"}] * 150}, 45), r"\pL{1000}"),
+        (behind_references({"allOf": [{"format": "regex"}] * 150}, 45), r"(?:(?i)" + r"\pL" * 20_000 + "){0}"),
+        (behind_references({"allOf": [{"allOf": [{"items": True}] * 15}] * 15}, 45), [*range(12_000)]),
+        (behind_references({"uniqueItems": True}, 45), ["\\" * 32_000]),
+        (behind_references({"allOf": [{"const": "x"}, {"enum": LONG_ENUM}] * 20}, 45), "\\" * 32_000),
         (behind_references({"allOf": [{"pattern": MANY_WAYS}] * 5}, 5), "x" * 65_000),
         (behind_references({"allOf": [{"patternProperties": {MANY_WAYS: {}}}] * 5}, 5), {"x" * 65_000: 1}),
         (behind_references({"allOf": [{"anyOf": [{"maxLength": 1}, True]}] * 400}, 45), "\\" * 32_000),
