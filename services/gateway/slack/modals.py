@@ -56,7 +56,9 @@ def edit_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place
 def leave_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place, locale: str) -> Block:
     """Return the modal that leaves entries of a commit out; who submits it approves what is left."""
     told = text(
-        locale, "Checked entries are discarded, together with those that touch the same things; the rest is approved."
+        locale,
+        "Checked entries are discarded, and the rest is approved. "
+        "Those that touch the same things go together: check all of them.",
     )
     required = row["approval_rule"].get("reason_required") == "always"
     return kit.modal(

@@ -25,8 +25,8 @@ class Spent:
 def affordable(wanted: int, budget: JobBudget, spent: Spent) -> int:
     """Return how many of the wanted attempts may begin now: as many as have their whole share left.
 
-    A cost is known afterwards only, so each attempt counts as the dearest one so far; where a price is not known,
-    nobody can tell that a cost is within its bound, and none may begin.
+    A cost is known afterwards only, so the first attempt runs alone, and each other counts as the dearest one so far;
+    where a price is not known, nobody can tell that a cost is within its bound, and none may begin.
     """
     if budget.tokens is not None:
         free = budget.tokens - spent.tokens - spent.running * budget.tokens_per_attempt
@@ -37,6 +37,8 @@ def affordable(wanted: int, budget: JobBudget, spent: Spent) -> int:
             return 0
         if spent.cost_most > 0:
             wanted = min(wanted, int(left / spent.cost_most))
+        elif not spent.tokens:
+            wanted = min(wanted, 1 - spent.running)
     return max(0, wanted)
 
 

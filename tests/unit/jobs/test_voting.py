@@ -117,6 +117,10 @@ def test_p_is_believed_more_with_each_vote() -> None:
         (JobBudget(tokens=1_000, tokens_per_attempt=100), Spent(tokens=999), 0),
         (JobBudget(cost=1.0), Spent(cost=0.5, running=1, cost_most=0.2), 1),
         (JobBudget(cost=1.0), Spent(unpriced=True), 0),
+        # Nobody knows yet what one costs; then it costs nothing.
+        (JobBudget(cost=1.0), Spent(), 1),
+        (JobBudget(cost=1.0), Spent(running=1), 0),
+        (JobBudget(cost=1.0), Spent(tokens=50, running=1), 3),
     ],
 )
 def test_an_attempt_begins_only_with_its_whole_share(budget: JobBudget, spent: Spent, may: int) -> None:
