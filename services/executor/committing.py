@@ -22,12 +22,11 @@ from typing import Any
 import structlog
 
 from placet.contracts.messages import StagedCallPermitted
-from placet.contracts.messages.stage import CommitState
 from placet.executor import commit_store, plans, rules, scopes, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Entry, Net
 from placet.executor.rules import Outcome
-from placet.executor.states import Event, State, WorkspaceEvent, WorkspaceState
+from placet.executor.states import COMMIT_ENDS, Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt
 from placet.executor.tables import Journal
 from placet.runtime.work import Cause, UnitOfWork, Work
@@ -43,15 +42,6 @@ _ENTRY_STATES = {Event.SUCCEEDED: "succeeded", Event.FAILED: "failed", Event.GAV
 
 def _pass(_: str) -> None:
     """Go on."""
-
-
-#: What ends a workspace whose commit came to this.
-_ENDS: Mapping[CommitState, WorkspaceEvent] = {
-    "committed": WorkspaceEvent.COMMITTED,
-    "partly_committed": WorkspaceEvent.FAILED,
-    "conflicted": WorkspaceEvent.CONFLICTED,
-    "discarded": WorkspaceEvent.UNAPPLIED,
-}
 
 
 class Committing:
@@ -303,7 +293,7 @@ class Committing:
             handover=next((each.handover for each in entries if each.handover), ""),
         )
         await self._answer(work, commit, outcome, before=before)
-        event = _ENDS[result.state]
+        event = COMMIT_ENDS[result.state]
         if await workspace_store.any_waiting(work, key):
             event = WorkspaceEvent.REOPENED
         await workspace_store.end_workspace(work, workspace, event)

@@ -8,8 +8,10 @@ fires `reclaimed`, `probed` or `gave_up` for the worker that cannot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
+from placet.contracts.messages.stage import CommitState
 from placet.contracts.transitions import Machine
 
 
@@ -161,3 +163,11 @@ WORKSPACE_MACHINE = Machine(
         }
     ),
 )
+
+#: What ends a workspace whose commit came to this.
+COMMIT_ENDS: Mapping[CommitState, WorkspaceEvent] = {
+    "committed": WorkspaceEvent.COMMITTED,
+    "partly_committed": WorkspaceEvent.FAILED,
+    "conflicted": WorkspaceEvent.CONFLICTED,
+    "discarded": WorkspaceEvent.UNAPPLIED,
+}
