@@ -8,7 +8,7 @@ them may take long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -106,8 +106,8 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: A
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    del schema
-    if wanted and validator.is_type(instance, "array") and len(set(map(_form, instance))) < len(instance):
+    del validator, schema
+    if wanted and len(set(map(_form, instance))) < len(instance):
         yield ValidationError(f"{instance!r} has non-unique elements")
 
 
@@ -135,6 +135,82 @@ def _form(value: Any) -> Any:
             return value
 
 
+def _any_of(validator: Any, parts: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    # The draft's own keeps each part's fault, with the value written out in it.
+    if not any(_is_valid(validator, instance, each) for each in parts):
+        yield ValidationError(f"{instance!r} is not valid under any of the given schemas")
+
+
+def _one_of(validator: Any, parts: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    number = sum(_is_valid(validator, instance, each) for each in parts)
+    if number != 1:
+        under = f"{number} of the given schemas, and not one" if number else "any of the given schemas"
+        yield ValidationError(f"{instance!r} is {'' if number else 'not '}valid under {under}")
+
+
+def _unevaluated(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    evaluated = _evaluated(validator, instance, schema)
+    left = [place for place in _places(instance) if place not in evaluated]
+    left = [place for place in left if not _is_valid(validator, instance[place], wanted)]
+    if left:
+        what, said = (
+            ("items", [instance[place] for place in left]) if isinstance(instance, list) else ("properties", left)
+        )
+        were = f"{', '.join(map(repr, said))} {'was' if len(said) == 1 else 'were'} unexpected"
+        yield ValidationError(f"Unevaluated {what} are not allowed ({were})")
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any) -> set[Any]:
+    """Return the places in a list, or the names in an object, that a schema looks at, with what stands in it."""
+    _look()
+    if not isinstance(schema, dict):
+        return set()
+    found: set[Any]
+    dependent: list[Any] = []
+    if isinstance(instance, list):
+        single, found = ["items", "contains", "unevaluatedItems"], {*range(len(schema.get("prefixItems", ())))}
+    else:
+        single, found = ["additionalProperties", "unevaluatedProperties"], {*schema.get("properties", ())}
+        dependent = [each for name, each in schema.get("dependentSchemas", {}).items() if name in instance]
+    for keyword in single:
+        if keyword in schema:
+            every = keyword == "items"
+            parts = (
+                each for each in _places(instance) if every or _is_valid(validator, instance[each], schema[keyword])
+            )
+            found.update(parts)
+    if "$ref" in schema:
+        led = validator._resolver.lookup(schema["$ref"])  # noqa: SLF001 - as the draft's own checks do
+        there = validator.evolve(schema=led.contents, _resolver=led.resolver)
+        found |= _evaluated(there, instance, led.contents)
+    inner = [each for keyword in ("allOf", "anyOf", "oneOf") for each in schema.get(keyword, ())]
+    inner = [each for each in inner if _is_valid(validator, instance, each)]
+    if "if" in schema:
+        fits = _is_valid(validator, instance, schema["if"])
+        inner += [schema["if"], schema.get("then")] if fits else [schema.get("else")]
+    return found.union(*(_evaluated(validator, instance, each) for each in [*inner, *dependent]))
+
+
+def _places(instance: Any) -> Iterable[Any]:
+    return range(len(instance)) if isinstance(instance, list) else instance
+
+
+def _is_valid(validator: Any, instance: Any, schema: Any) -> bool:
+    return next(validator.descend(instance, schema), None) is None
+
+
+def _of(kind: str, check: Any) -> Any:
+    """Return the check of a keyword that says nothing of values of another kind."""
+
+    def checking(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if validator.is_type(instance, kind):
+            yield from check(validator, value, instance, schema)
+
+    return checking
+
+
 def _within(check: Any) -> Any:
     """Return a keyword's check that looks at the clock first, and at each fault: it writes out what is wrong."""
 
@@ -158,7 +234,11 @@ _OWN: dict[str, Any] = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
-    "uniqueItems": _unique_items,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "uniqueItems": _of("array", _unique_items),
+    "unevaluatedItems": _of("array", _unevaluated),
+    "unevaluatedProperties": _of("object", _unevaluated),
     "enum": _enum,
 }
 #: The draft's validator, but for what takes Python's own longer than its input does.

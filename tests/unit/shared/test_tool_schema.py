@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -346,6 +347,16 @@ MANY_WAYS = "(?:(?:x.{30}y?){30}|(?:x.{29}y?){31})$z"
 WRONG: list[Any] = [False, {"type": "string"}, {"minItems": 30_000}, {"enum": [7]}, {"not": {}}, {"const": 1}]
 
 
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_faults_that_another_part_forgives_are_not_kept(keyword: str) -> None:
+    """Each of them had the whole text: a gigabyte for an answer of 65 kB."""
+    tracemalloc.start()
+    errors(behind_references({keyword: [{keyword: [{"maxLength": 1}] * 200}] * 20}, 20), {"a": "x" * 65_000})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 30_000_000
+
+
 def test_a_schema_is_read_in_time() -> None:
     """Things that cannot be sorted must be all different: the draft's own check compares each with each."""
     mixed = [number if number % 2 else str(number) for number in range(5_000)]
@@ -375,6 +386,7 @@ def test_a_schema_is_read_in_time() -> None:
         (behind_references({"allOf": [{"format": "regex"}] * 150}, 45), r"(?:(?i)" + r"\pL" * 20_000 + "){0}"),
         (behind_references({"allOf": [{"allOf": [{"items": True}] * 15}] * 15}, 45), [*range(12_000)]),
         (behind_references({"uniqueItems": True}, 45), ["\\" * 32_000]),
+        (behind_references({"allOf": [{"items": True}], "unevaluatedItems": False}, 45), [0] * 30_000),
         (behind_references({"allOf": [{"const": "x"}, {"enum": LONG_ENUM}] * 20}, 45), "\\" * 32_000),
         (behind_references({"allOf": [{"pattern": MANY_WAYS}] * 5}, 5), "x" * 65_000),
         (behind_references({"allOf": [{"patternProperties": {MANY_WAYS: {}}}] * 5}, 5), {"x" * 65_000: 1}),
