@@ -8,16 +8,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import yaml
 
 from tests.e2e.test_embedded import Embedded, placet, running
-from tests.support.system import ROOT
+from tests.support.system import ROOT, SHOP_RULEBOOK
 
 pytestmark = pytest.mark.timeout(240)
 
+UNSEATED = "a decision by the conversation's token and by the requester, whom the rule does not seat"
 SAY = ("--say", "a payment link over 20 EUR please")
 
 
@@ -41,6 +44,23 @@ def test_everything_is_tried_and_holds(house: Embedded) -> None:
     assert (0, 0, []) == (code, report["broken"], [row for row in report["rows"] if row["outcome"] != "held"])
     kinds = {row["kind"] for row in report["rows"]}
     assert {"arguments", "double", "expire", "forge", "race", "reach", "replay", "rows", "rules", "tenant"} == kinds
+
+
+@pytest.mark.parametrize(("denials", "double"), [(1, "1 of 10 counted"), (2, "one of the 2 that decide")])
+def test_four_eyes_are_tried(tmp_path: Path, denials: int, double: str) -> None:
+    """Where the requester may not decide, a colleague's key tries the digests, and the requester's vote is refused."""
+    book = yaml.safe_load(SHOP_RULEBOOK.read_text())
+    terms = {"approvers": ["operators"], "approvals": 2, "exclude": ["requester"], "denials": denials}
+    next(rule for rule in book["rules"] if rule["name"] == "payment-links")["approval"] = terms
+    (tmp_path / "rulebook.yaml").write_text(yaml.safe_dump(book))
+    with running(tmp_path, "--rulebook", str(tmp_path / "rulebook.yaml")) as house:
+        seen = _verify(house, *SAY, "--database", house.database_url)
+        alone = _verify(house, *SAY)
+    assert (0, []) == (seen[0], [row for row in seen[1]["rows"] if row["outcome"] != "held"])
+    found = {row["attack"]: row["found"] for row in seen[1]["rows"]}
+    assert (double, "2 times 403") == (found["one decision 10 times at once"], found[UNSEATED])
+    without = {row["attack"]: row["outcome"] for row in alone[1]["rows"]}
+    assert ("not tried", "held") == (without["a decision about something else than was shown"], without[UNSEATED])
 
 
 def test_a_kill_of_ones_own_is_survived(house: Embedded) -> None:

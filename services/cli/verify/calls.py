@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from json import dumps
 from typing import Any
 
 import httpx
@@ -37,17 +38,20 @@ def deciding(scene: Scene, patience_seconds: float) -> Iterator[Row]:
         return
     card = waits[0]
     path = f"/v1/approvals/{card['id']}/decisions"
-    yield from _not_counting(scene, card, path)
+    rule = _rule(scene, card)
+    decider, rows = _stale(scene, card, path)
+    yield from rows
+    yield from _not_counting(scene, card, path, rule)
     deny = {"decision": "deny", "digest": card["digest"], "reason": "placet verify"}
-    decider, answers = scene.key, at_once(AT_ONCE, lambda: scene.ask("POST", path, json=deny))
-    if all(answer.status_code == httpx.codes.FORBIDDEN for answer in answers):
-        decider = scene.token
-        answers = at_once(AT_ONCE, lambda: scene.ask("POST", path, decider, json=deny))
     attack = f"one decision {AT_ONCE} times at once"
+    if not decider:
+        yield not_tried("double", attack, _NOBODY_DECIDES)
+        return
+    answers = at_once(AT_ONCE, lambda: scene.ask("POST", path, decider, json=deny))
     codes = sorted(answer.status_code for answer in answers)
-    closed = next((each.json() for each in answers if each.is_success and each.json().get("state") == "denied"), None)
-    if closed is None:
-        yield not_tried("double", attack, f"neither key nor token decides this call alone: {codes[0]}")
+    states = {each.json().get("state") for each in answers if each.status_code == httpx.codes.OK}
+    if "denied" not in states:
+        yield _of_several(attack, codes, states, rule)
         return
     yield judged("double", attack, f"{codes.count(200)} of {AT_ONCE} counted", held=codes == _ONCE)
     yield refused("replay", "the same decision again", [scene.ask("POST", path, decider, json=deny)], (409,))
@@ -55,23 +59,85 @@ def deciding(scene: Scene, patience_seconds: float) -> Iterator[Row]:
 
 
 _ONCE = [200, *[409] * (AT_ONCE - 1)]
+_NOBODY_DECIDES = "this key may not decide this call, and neither may that of a colleague, whom --database brings"
+_STALE, _STRANGER = "urn:placet:problem:stale-card", "urn:placet:problem:not-an-approver"
 
 
-def _not_counting(scene: Scene, card: dict[str, Any], path: str) -> Iterator[Row]:
-    """Yield what became of decisions that must not count: wrong digest, wrong person, wrong arguments."""
+def _of_several(attack: str, codes: list[int], states: set[str], rule: dict[str, Any]) -> Row:
+    """Return the row of one person's votes where a denial takes several: they are one, so the call waits on."""
+    denials = rule.get("denials", 1)
+    if {*codes} != {200} or not 1 < denials <= AT_ONCE:
+        return not_tried("double", attack, f"not judged: {codes[0]}, where {denials} denials decide")
+    return judged("double", attack, f"one of the {denials} that decide", held=states == {"pending"})
+
+
+def _rule(scene: Scene, card: dict[str, Any]) -> dict[str, Any]:
+    """Return the rule of a call as its card's page has it; empty for a key that may not decide."""
+    answer = scene.ask("GET", f"/v1/approvals/{card['id']}")
+    found: dict[str, Any] = answer.json().get("approval_rule", {}) if answer.is_success else {}
+    return found
+
+
+def _stale(scene: Scene, card: dict[str, Any], path: str) -> tuple[str, list[Row]]:
+    """Return the key that may decide, empty for none, and what became of its decisions about another card."""
     deny = {"decision": "deny", "digest": card["digest"]}
-    stale = scene.ask("POST", path, json=deny | {"digest": "0" * 64})
-    yield refused("forge", "a decision about something else than was shown", [stale], (403, 409))
+    others = {
+        "a decision about something else than was shown": deny | {"digest": "0" * 64},
+        "a decision about a revision that nobody was shown": deny | {"revision": card["revision"] + 1},
+    }
+    for key in filter(None, (scene.key, scene.colleague)):
+        answers = [scene.ask("POST", path, key, json=body) for body in others.values()]
+        if answers[0].status_code != httpx.codes.FORBIDDEN:
+            pairs = zip(others, answers, strict=True)
+            return key, [_as_kind(attack, [answer], 409, _STALE) for attack, answer in pairs]
+    return "", [not_tried("forge", attack, _NOBODY_DECIDES) for attack in others]
+
+
+def _as_kind(attack: str, answers: Sequence[httpx.Response], code: int, kind: str) -> Row:
+    """Return the row of decisions that must all be refused for one reason."""
+    row = refused("forge", attack, answers, (code,))
+    if row.outcome == "held" and (other := {each.json()["type"] for each in answers} - {kind}):
+        return not_tried("forge", attack, f"it was refused for another reason: {', '.join(sorted(other))}")
+    return row
+
+
+def _not_counting(scene: Scene, card: dict[str, Any], path: str, rule: dict[str, Any]) -> Iterator[Row]:
+    """Yield what became of decisions that must not count: wrong person, wrong arguments."""
+    deny = {"decision": "deny", "digest": card["digest"]}
     tokens = {"nobody": "", "a stranger": scene.stranger} if scene.stranger else {"nobody": ""}
     answers = [scene.ask("POST", path, token, json=deny) for token in tokens.values()]
     yield refused("forge", f"a decision by {' and by '.join(tokens)}", answers, (401, 404))
+    unseated = _unseated(scene, rule)
+    answers = [scene.ask("POST", path, token, json=deny) for token in unseated.values()]
+    attack = f"a decision by {' and by '.join(unseated)}, whom the rule does not seat"
+    yield _as_kind(attack, answers, 403, _STRANGER)
     wrong = [deny | {"decision": "none"}, deny | {"arguments": []}, deny | {"confirmed": True}, {"decision": "deny"}]
     answers = [scene.ask("POST", path, json=body) for body in wrong]
-    yield refused("arguments", "decisions that are none", answers, (400, 403, 422))
+    yield _by_who_may("arguments", "decisions that are none", answers, (400, 422))
     found = scene.ask("POST", f"/v1/approvals/{an_id()}/decisions", json=deny)
-    yield refused("tenant", "a decision about an approval that nobody has", [found], (403, 404))
+    yield _by_who_may("tenant", "a decision about an approval that nobody has", [found], (404,))
     waits = [each["state"] for each in scene.shown()["approvals"] if each["id"] == card["id"]]
     yield judged("forge", "what waits after all that", ", ".join(waits) or "it is over", held=waits == ["pending"])
+
+
+def _by_who_may(kind: str, attack: str, answers: Sequence[httpx.Response], by: Collection[int]) -> Row:
+    """Return the row of an attack that only a key that may decide can make."""
+    lacking = any(answer.status_code == httpx.codes.FORBIDDEN for answer in answers)
+    return (
+        not_tried(kind, attack, "needs a key that may decide: 403") if lacking else refused(kind, attack, answers, by)
+    )
+
+
+def _unseated(scene: Scene, rule: dict[str, Any]) -> dict[str, str]:
+    """Return the tokens of those of the tenant whom a rule does not let decide."""
+    # The key has asked for the call: its conversation's token is good for what visitors ask for alone.
+    found = {"the conversation's token": scene.token}
+    if "requester" in rule.get("exclude", ()):
+        found["the requester"] = scene.key
+    # Every key is an operator's. Where they are named, in a panel, a veto or an escalation, is no matter.
+    if scene.colleague and rule and '"operators"' not in dumps(rule):
+        found["a colleague"] = scene.colleague
+    return found
 
 
 def _ended(scene: Scene, call_id: str, patience_seconds: float) -> Iterator[Row]:

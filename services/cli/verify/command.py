@@ -88,9 +88,9 @@ def _end(number: int, _: object) -> NoReturn:
 def _attack(
     http: httpx.Client, own: str, say: str, agent: str, wait: float, database: str, kill: Sequence[str]
 ) -> Iterator[Row]:
-    foreign = _key_of_a_tenant(database)
+    foreign, colleague = _keys_of_a_tenant(database)
     yield from _prepared(foreign, database)
-    scene = _scene(http, own, foreign, agent)
+    scene = _scene(http, own, foreign, colleague, agent)
     try:
         yield from doors.forging(scene)
         yield from doors.reaching(scene, agent)
@@ -104,25 +104,25 @@ def _attack(
         yield from calls.ending(scene, wait)
     finally:
         scene.ask("POST", f"{scene.path}/end")
-        if foreign:
-            scene.ask("DELETE", f"/v1/keys/{foreign.split('_')[1]}", foreign)
+        for key in filter(None, (colleague, foreign)):
+            scene.ask("DELETE", f"/v1/keys/{key.split('_')[1]}", foreign)
 
 
-def _scene(http: httpx.Client, own: str, foreign: str, agent: str) -> Scene:
+def _scene(http: httpx.Client, own: str, foreign: str, colleague: str, agent: str) -> Scene:
     """Open the conversation: of the throw-away tenant where agents speak with it, else of the key's."""
     found = opened(http, foreign, agent) if foreign else None
     if isinstance(found, Scene):
-        return replace(found, stranger=own)
+        return replace(found, stranger=own, colleague=colleague)
     found = opened(http, own, agent)
     if not isinstance(found, Scene):
         fail(f"no conversation can be opened: {problem_line(found)}")
     return replace(found, stranger=foreign)
 
 
-def _key_of_a_tenant(database: str) -> str:
-    """Return a key of a tenant that nobody has; empty where none can be made."""
+def _keys_of_a_tenant(database: str) -> tuple[str, str]:
+    """Return keys of two people of a tenant that nobody has; empty where none can be made."""
     if not database:
-        return ""
+        return "", ""
     import psycopg
 
     from placet.gateway.identity.bootstrap import create_key
@@ -130,9 +130,10 @@ def _key_of_a_tenant(database: str) -> str:
     tenant, scopes = f"verify-{secrets.token_hex(4)}", ["chat", "decide", "operate", "admin"]
     try:
         with psycopg.connect(database) as connection:
-            return create_key(connection, tenant=tenant, person="verify", scopes=scopes)
+            key = create_key(connection, tenant=tenant, person="verify", scopes=scopes)
+            return key, create_key(connection, tenant=tenant, person=f"{tenant}-colleague", scopes=["decide"])
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
-        return ""
+        return "", ""
     except psycopg.Error as error:
         fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
 

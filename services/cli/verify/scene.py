@@ -73,6 +73,8 @@ class Scene:
     token: str
     #: A key of another tenant; empty where there is none.
     stranger: str = ""
+    #: A key of somebody else of the same tenant, whom no rulebook names; empty where there is none.
+    colleague: str = ""
 
     @property
     def path(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from json import loads
 from typing import Any
 
 import httpx
@@ -13,6 +14,9 @@ from placet.cli.verify import calls, doors
 from placet.cli.verify.scene import Row, Scene, refused
 
 ID = "0" * 32
+CARD = {"id": "a", "digest": "d", "revision": 1, "state": "pending", "requester": "person:me", "call": {"id": "x"}}
+UNSEATED = "a decision by the conversation's token and by the requester, whom the rule does not seat"
+RULE: dict[str, Any] = {"approvers": ["operators"], "exclude": ["requester"], "denials": 2}
 
 
 def _scene(answer: Callable[[httpx.Request], httpx.Response]) -> Scene:
@@ -22,7 +26,7 @@ def _scene(answer: Callable[[httpx.Request], httpx.Response]) -> Scene:
         return made
 
     http = httpx.Client(base_url="http://placet.test", transport=httpx.MockTransport(at_once))
-    return Scene(http, f"placet_{'0' * 16}_{'a' * 43}", ID, "placet_chat_token", "placet_stranger")
+    return Scene(http, f"placet_{'0' * 16}_{'a' * 43}", ID, "placet_chat_token", "placet_stranger", "colleague")
 
 
 def _open(request: httpx.Request) -> httpx.Response:
@@ -87,15 +91,84 @@ class _Counting:
             ]
             return httpx.Response(200, json={"items": [item for item in items if item["id"] > after]})
         if path.startswith("/v1/conversations"):
-            card = {"id": "a", "digest": "d", "state": "pending", "call": {"id": "x"}}
+            card = CARD
             return httpx.Response(200, json={"approvals": [card], "state": "idle"})
         if path.startswith("/v1/tool-calls"):
             return httpx.Response(200, json={"execution": {"state": "succeeded"}})
-        return httpx.Response(200, json={"state": "denied"})
+        return httpx.Response(200, json={"state": "denied", "approval_rule": RULE})
 
 
 def test_decisions_that_count_twice_are_told() -> None:
     """Ten denials that all count, stale ones that do, and a denied call that runs: each is a row."""
     rows = list(calls.deciding(_scene(_Counting()), 1))
     held = [row.attack for row in rows if row.outcome == "held"]
-    assert (9, ["what waits after all that"]) == (len(rows), held)
+    assert (11, ["what waits after all that"]) == (len(rows), held)
+
+
+def _decided(decision: Callable[[str, dict[str, Any]], httpx.Response], **rule: Any) -> dict[str, tuple[str, str]]:
+    """Return the rows about a waiting call of a gateway that answers so to the decisions of a proof."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            return decision(request.headers.get("authorization", "").removeprefix("Bearer "), loads(request.content))
+        if request.url.path.startswith("/v1/approvals"):
+            return httpx.Response(200, json={"approval_rule": RULE | rule})
+        return _Counting()(request)
+
+    return {row.attack: (row.outcome, row.found) for row in calls.deciding(_scene(answer), 1)}
+
+
+def _problem(status: int, kind: str) -> httpx.Response:
+    return httpx.Response(status, json={"type": f"urn:placet:problem:{kind}"})
+
+
+def test_a_refusal_of_who_decides_is_no_proof_of_what_was_shown() -> None:
+    """Where nobody here may decide, no row about digests, revisions or double decisions is held."""
+    rows = _decided(lambda _, __: _problem(403, "not-an-approver"))
+    assert [
+        "a decision about something else than was shown",
+        "a decision about a revision that nobody was shown",
+        "decisions that are none",
+        "a decision about an approval that nobody has",
+        "one decision 10 times at once",
+    ] == [attack for attack, (outcome, _) in rows.items() if outcome == "not tried"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (_problem(403, "not-an-approver"), "held"),
+        (_problem(403, "scope-missing"), "not tried"),
+        (_problem(409, "stale-card"), "broken"),
+        (httpx.Response(200, json={"state": "pending"}), "broken"),
+    ],
+)
+def test_only_the_right_refusal_keeps_the_unseated_out(answer: httpx.Response, outcome: str) -> None:
+    """A requester whom the rule excludes, and whose vote is taken or looked at, is a broken row."""
+    rows = _decided(lambda _, __: answer)
+    assert outcome == rows[UNSEATED][0]
+
+
+@pytest.mark.parametrize(("approvers", "seen"), [(["group:finance"], "broken"), (["operators"], None)])
+def test_a_colleague_is_tried_where_no_operator_may(approvers: list[str], seen: str | None) -> None:
+    """Every key is an operator's, so a colleague's vote is an attack only where operators are not named."""
+    rows = _decided(
+        lambda token, _: _problem(*((409, "stale-card") if token == "colleague" else (403, "not-an-approver"))),
+        approvers=approvers,
+        exclude=[],
+    )
+    attack = "a decision by the conversation's token and by a colleague, whom the rule does not seat"
+    assert seen == (rows[attack][0] if attack in rows else None)
+
+
+@pytest.mark.parametrize(("denials", "outcome"), [(2, "held"), (11, "not tried"), (1, "not tried")])
+def test_ten_votes_of_one_person_are_judged(denials: int, outcome: str) -> None:
+    """Where a second person must deny too, the call waits on; where ten would not be enough, nothing is known."""
+    rows = _decided(lambda _, __: httpx.Response(200, json={"state": "pending"}), denials=denials)
+    assert outcome == rows["one decision 10 times at once"][0]
+
+
+def test_another_conflict_is_no_proof_of_what_was_shown() -> None:
+    """A 409 that is not about the card says nothing of digests."""
+    rows = _decided(lambda _, __: _problem(409, "already-decided"))
+    assert "not tried" == rows["a decision about something else than was shown"][0]
