@@ -14,12 +14,18 @@ import re2
 _KEPT = 1_000
 
 
+#: Characters of a pattern. Reading one may take a fifth of a millisecond for two of them, whatever comes of it.
+PATTERN_MAX = 1_000
+
+
 class NoPattern(ValueError):
     """RE2 cannot match it; the text says why."""
 
 
 def read(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
     """Return a pattern compiled, and kept by nobody; raise NoPattern, also where it needs more than `memory_bytes`."""
+    if len(pattern) > PATTERN_MAX:
+        raise NoPattern(f"pattern too large: it has more than {PATTERN_MAX} characters")
     options = re2.Options()
     options.log_errors = False
     if memory_bytes is not None:

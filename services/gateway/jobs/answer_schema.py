@@ -19,6 +19,8 @@ SCHEMA_BYTES_MAX = 20_000
 REFERENCES_MAX = 50
 #: Objects and booleans in it, wherever they stand: any may be a schema, and to check one takes 0.2 ms or so.
 SUBSCHEMAS_MAX = 500
+#: Characters of all its patterns together: reading them may take a third of a second.
+PATTERNS_MAX = 5_000
 #: Steps of all its patterns together, a microsecond or so each; a repetition has those of what it repeats, each time.
 STEPS_MAX = 65_536
 #: What compiling one pattern may take, in bytes: room for as many steps.
@@ -74,6 +76,8 @@ def _entries(schema: Any) -> Iterator[tuple[str, Any]]:
 
 def _pattern_problem(patterns: list[str]) -> str | None:
     steps = 0
+    if sum(map(len, patterns)) > PATTERNS_MAX:
+        return f"patterns of more than {PATTERNS_MAX} characters in all"
     for pattern in patterns:
         try:
             steps += read(pattern, _PATTERN_MEMORY).programsize
