@@ -35,10 +35,21 @@ WHERE tenant = :tenant AND job_id = :job_id
 ORDER BY number, attempt
 
 -- name: open_cards
-SELECT conversation_id, approval_id
-FROM read.approvals
-WHERE tenant = :tenant AND state = 'pending' AND conversation_id = ANY (:conversation_ids::text[])
-ORDER BY created_at, approval_id
+-- Those of jobs that calls in there wait for too, at any depth: they surface in the logs (see `surfaced_in`).
+WITH shown AS (
+    SELECT conversation_id, approval_id FROM read.approvals
+    WHERE tenant = :tenant AND state = 'pending' AND conversation_id = ANY (:conversation_ids::text[])
+    UNION
+    SELECT a.conversation_id, a.data ->> 'approval_id'
+    FROM read.log a
+    JOIN read.log c USING (tenant, conversation_id)
+    WHERE a.tenant = :tenant AND a.conversation_id = ANY (:conversation_ids::text[]) AND a.type = 'approval'
+        AND c.type = 'tool_call' AND c.data ->> 'caller' IS NOT NULL AND c.data ->> 'call_id' = a.data ->> 'call_id'
+)
+SELECT s.conversation_id, a.approval_id
+FROM shown s JOIN read.approvals a ON a.tenant = :tenant AND a.approval_id = s.approval_id
+WHERE a.state = 'pending'
+ORDER BY a.created_at, a.approval_id
 
 -- name: read_log
 SELECT seq, type, at, data

@@ -165,7 +165,9 @@ class AttemptOut(BaseModel):
     cost: float | None
     calls: int
     asked_again: int = Field(description="Times that a model was asked again because a worker died: paid twice.")
-    waits_for: list[str] = Field(description="Approvals that people are asked for in it, oldest first.")
+    waits_for: list[str] = Field(
+        description="Approvals that people are asked for in it and in jobs that it does, oldest first."
+    )
     begun_at: datetime
     ended_at: datetime | None
 
@@ -197,7 +199,9 @@ class WholeJobOut(JobOut):
     p: float | None = Field(description="Share of the votes that were for the winners; null before the first.")
     division: TaskOut | None = None
     tasks: list[TaskOut]
-    waits_for: list[str] = Field(description="Approvals that it waits for: of its attempts, and of its changes.")
+    waits_for: list[str] = Field(
+        description="Approvals that it waits for: of its attempts and the jobs that these do, and of its changes."
+    )
     last_event_id: int
 
 

@@ -44,7 +44,7 @@ async def attempts_of(connection: Connection, tenant: str, job_id: str) -> list[
 
 
 async def open_cards(connection: Connection, tenant: str, conversation_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the approvals that wait in conversations, oldest first, by conversation."""
+    """Return the approvals that wait in conversations and in the jobs done there, oldest first, by conversation."""
     found: dict[str, list[str]] = {}
     for row in await connection.run(QUERIES.open_cards, tenant=tenant, conversation_ids=list(conversation_ids)):
         found.setdefault(row["conversation_id"], []).append(row["approval_id"])

@@ -75,6 +75,23 @@ async def test_a_job_says_which_cards_its_attempts_wait_for(client: httpx.AsyncC
     assert ("waits for people" in page, "/inbox/card-1" in page, "/inbox/card-2" in page) == (True, False, True)
 
 
+async def test_a_job_says_which_cards_its_jobs_wait_for(house: House, client: httpx.AsyncClient) -> None:
+    """What people are asked in a job that an attempt does surfaces there, beside its own; what they decided is gone."""
+    for number, approval_id in enumerate(("inner", "decided"), 1):
+        ask(house, "acme_inner", approval_id)
+        told = [("tool_call", {"call_id": f"call-{number}", "caller": "outer"}),
+                ("approval", {"call_id": f"call-{number}", "approval_id": approval_id})]  # fmt: skip
+        for seq, (kind, data) in enumerate(told, 2 * number):
+            insert(house.url, "log", tenant="acme", conversation_id="acme_a2", seq=seq, type=kind, at=datetime.now(UTC),
+                   data=data)  # fmt: skip
+    house.query("UPDATE read.approvals SET state = 'denied' WHERE approval_id = 'decided'")
+    job = (await client.get(f"/v1/jobs/{JOB}")).json()
+    assert (["card-2", "inner"], ["card-2", "inner"]) == (
+        job["waits_for"],
+        job["tasks"][0]["attempts"][1]["waits_for"],
+    )
+
+
 async def test_a_job_that_asks_about_its_changes_says_so(house: House, client: httpx.AsyncClient) -> None:
     """Its card is in the conversation in which people decide about it."""
     house.query("UPDATE read.jobs SET state = 'waiting'")
