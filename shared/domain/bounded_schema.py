@@ -151,7 +151,8 @@ def _one_of(validator: Any, parts: Any, instance: Any, schema: Any) -> Iterator[
 
 
 def _unevaluated(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    evaluated = _evaluated(validator, instance, schema)
+    evaluated: set[Any] = set()
+    _add_evaluated(evaluated, validator, instance, schema)
     left = [place for place in _places(instance) if place not in evaluated]
     left = [place for place in left if not _is_valid(validator, instance[place], wanted)]
     if left:
@@ -162,35 +163,41 @@ def _unevaluated(validator: Any, wanted: Any, instance: Any, schema: Any) -> Ite
         yield ValidationError(f"Unevaluated {what} are not allowed ({were})")
 
 
-def _evaluated(validator: Any, instance: Any, schema: Any) -> set[Any]:
-    """Return the places in a list, or the names in an object, that a schema looks at, with what stands in it."""
+def _add_evaluated(found: set[Any], validator: Any, instance: Any, schema: Any) -> None:
+    """Add the places in a list, or the names in an object, that a schema looks at, with what stands in it."""
     _look()
-    if not isinstance(schema, dict):
-        return set()
-    found: set[Any]
-    dependent: list[Any] = []
+    if len(found) == len(instance) or not isinstance(schema, dict):
+        return
     if isinstance(instance, list):
-        single, found = ["items", "contains", "unevaluatedItems"], {*range(len(schema.get("prefixItems", ())))}
+        looked = ("contains", "unevaluatedItems")
+        found.update(
+            range(len(instance) if "items" in schema else min(len(schema.get("prefixItems", ())), len(instance)))
+        )
     else:
-        single, found = ["additionalProperties", "unevaluatedProperties"], {*schema.get("properties", ())}
-        dependent = [each for name, each in schema.get("dependentSchemas", {}).items() if name in instance]
-    for keyword in single:
+        looked = ("additionalProperties", "unevaluatedProperties")
+        found |= schema.get("properties", {}).keys() & instance.keys()
+    for keyword in looked:
         if keyword in schema:
-            every = keyword == "items"
-            parts = (
-                each for each in _places(instance) if every or _is_valid(validator, instance[each], schema[keyword])
-            )
-            found.update(parts)
+            left = [each for each in _places(instance) if each not in found]
+            found.update(each for each in left if _is_valid(validator, instance[each], schema[keyword]))
+    for other, each in _applied(validator, instance, schema):
+        _add_evaluated(found, other, instance, each)
+
+
+def _applied(validator: Any, instance: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what of a schema holds for the same value, each with the validator of its place."""
     if "$ref" in schema:
         led = validator._resolver.lookup(schema["$ref"])  # noqa: SLF001 - as the draft's own checks do
-        there = validator.evolve(schema=led.contents, _resolver=led.resolver)
-        found |= _evaluated(there, instance, led.contents)
-    inner = [each for keyword in ("allOf", "anyOf", "oneOf") for each in schema.get(keyword, ())]
-    inner = [each for each in inner if _is_valid(validator, instance, each)]
+        yield validator.evolve(schema=led.contents, _resolver=led.resolver), led.contents
+    parts = (each for keyword in ("allOf", "anyOf", "oneOf") for each in schema.get(keyword, ()))
+    yield from ((validator, each) for each in parts if _is_valid(validator, instance, each))
     if "if" in schema:
         fits = _is_valid(validator, instance, schema["if"])
-        inner += [schema["if"], schema.get("then")] if fits else [schema.get("else")]
-    return found.union(*(_evaluated(validator, instance, each) for each in [*inner, *dependent]))
+        yield from (
+            (validator, each) for each in ((schema["if"], schema.get("then")) if fits else (schema.get("else"),))
+        )
+    dependent = schema.get("dependentSchemas", {}) if isinstance(instance, dict) else {}
+    yield from ((validator, each) for name, each in dependent.items() if name in instance)
 
 
 def _places(instance: Any) -> Iterable[Any]:

@@ -7,9 +7,9 @@ answers to approval requests, each bound to the digest of the card that was show
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -119,12 +119,23 @@ class UiMessage(BaseModel):
     def _digest(self, part: UiPart) -> str:
         # Early clients of version 6 drop the descriptor; the data part has the same card.
         approval = part.approval or {}
-        beside = (each.data for each in self.parts if each.type == "data-approval" and each.id == approval.get("id"))
-        for card in (approval.get("descriptor"), *beside):
-            digest = card.get("digest") if isinstance(card, dict) else None
-            if isinstance(digest, str) and _DIGEST.fullmatch(digest):
-                return digest
-        return ""
+        approval_id = approval.get("id")
+        beside = self._beside.get(approval_id, "") if isinstance(approval_id, str) else ""
+        return _digest_of(approval.get("descriptor")) or beside
+
+    @cached_property
+    def _beside(self) -> Mapping[str, str]:
+        """Digests that data parts show, by approval: these are gone through once, however many calls there are."""
+        found: dict[str, str] = {}
+        for each in self.parts:
+            if each.type == "data-approval" and (digest := _digest_of(each.data)):
+                found.setdefault(each.id, digest)
+        return found
+
+
+def _digest_of(card: Any) -> str:
+    digest = card.get("digest") if isinstance(card, dict) else None
+    return digest if isinstance(digest, str) and _DIGEST.fullmatch(digest) else ""
 
 
 class ChatIn(BaseModel):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from time import thread_time
 from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placet.contracts.errors import Refused
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects.ai_sdk import AiSdkState, Goal, begin
 from placet.gateway.dialects.ai_sdk_history import history
@@ -270,3 +273,16 @@ def test_an_edited_call_that_is_shown_is_not_made_anew_in_a_later_step() -> None
 def steps_of(page: Page) -> Iterator[dict[str, Any]]:
     """Yield the beginnings of a page's steps."""
     return (part for part in page.shown if part["type"] == "step-start")
+
+
+def test_many_answers_beside_many_parts_are_read_in_time() -> None:
+    """What is shown beside the answers is gone through once, and not for each of them: 4 s for one body."""
+    answered = {"state": "approval-responded", "toolCallId": "call", "approval": {"approved": True, "id": "a"}}
+    card = {"type": "data-approval", "id": "a", "data": {"digest": "d" * 64}}
+    parts = [{**answered, "toolCallId": f"call-{number}"} for number in range(1_900)]
+    message = UiMessage.model_validate({"role": "assistant", "parts": [*parts, *[{}] * 45_000, card]})
+    begun = thread_time()
+    assert {"a": "d" * 64} == message.seen().requested
+    with pytest.raises(Refused):
+        message.answers()
+    assert thread_time() - begun < 1.0

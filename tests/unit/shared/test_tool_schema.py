@@ -357,6 +357,16 @@ def test_faults_that_another_part_forgives_are_not_kept(keyword: str) -> None:
     assert peak < 30_000_000
 
 
+def test_what_was_looked_at_is_kept_once() -> None:
+    """Each level of a reference to itself had a list of all places: a gigabyte for 20,000 zeros."""
+    part = {"unevaluatedItems": False, "$ref": "#/$defs/d"}
+    tracemalloc.start()
+    errors(an_object(a=part) | {"$defs": {"d": {"items": True, "$ref": "#/$defs/d"}}}, {"a": [0] * 20_000})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 30_000_000
+
+
 def test_a_schema_is_read_in_time() -> None:
     """Things that cannot be sorted must be all different: the draft's own check compares each with each."""
     mixed = [number if number % 2 else str(number) for number in range(5_000)]
