@@ -27,6 +27,8 @@ from placet.domain.duty import CalendarFile, Shift, names_of
 
 #: Largest calendar read, in bytes.
 CALENDAR_BYTES_MAX = 1024 * 1024
+#: Characters of an event's summary that are read for names.
+SUMMARY_MAX = 1_000
 #: Days of calendars whose events are kept at hand.
 DAYS_KEPT = 512
 #: Days in which a calendar should name somebody of its group.
@@ -132,8 +134,8 @@ def _shifts_of(parsed: _Parsed, day: date) -> Sequence[Shift]:
     begins = datetime.combine(day, time(), UTC)
     with _bounded():
         found = parsed.events.between(begins - timedelta(days=1), begins + timedelta(days=2))
-    shifts = (_shift(each, parsed.zone) for each in found if str(each.get("STATUS", "")).upper() != "CANCELLED")
-    return tuple(each for each in shifts if each.ends > begins and each.begins < begins + timedelta(days=1))
+        shifts = (_shift(each, parsed.zone) for each in found if str(each.get("STATUS", "")).upper() != "CANCELLED")
+        return tuple(each for each in shifts if each.ends > begins and each.begins < begins + timedelta(days=1))
 
 
 def _shift(event: Any, zone: str) -> Shift:
@@ -151,5 +153,5 @@ def _names(event: Any) -> set[str]:
     listed = attendees if isinstance(attendees, list) else [attendees]
     listed = [each for each in listed if str(each.params.get("PARTSTAT", "")).upper() != "DECLINED"]
     names = {re.sub(r"^mailto:", "", str(each), flags=re.IGNORECASE) for each in listed}
-    names |= {word.rstrip(".") for word in _WORD.findall(str(event.get("SUMMARY", "")))}
+    names |= {word.rstrip(".") for word in _WORD.findall(str(event.get("SUMMARY", ""))[:SUMMARY_MAX])}
     return {each.casefold() for each in names}

@@ -37,6 +37,8 @@ FACETS: Mapping[str, str] = {
 AGES = (600, 3_600, 86_400)
 #: Values of one filter that are offered, and days.
 VALUES_MAX = 8
+#: Characters of arguments in which an amount is looked for: a thousand calls are looked through for one page.
+ARGUMENTS_MAX = 4_000
 #: Names of arguments that say how much: `amount`, `total_price`, `sum`.
 _AMOUNT = re.compile(
     r"(?:^|[_-])(amount|total|price|sum|cost|fee|value|betrag|preis|summe|tutar)(?:s|$|[_-])", re.IGNORECASE
@@ -119,7 +121,9 @@ def in_groups(rows: Iterable[Row], group: str) -> list[list[Row]]:
 
 
 def amount_of(arguments: str) -> float | None:
-    """Return the largest number among arguments whose name says how much; None where there is none."""
+    """Return the largest number among arguments whose name says how much; None where there is none, or much else."""
+    if len(arguments) > ARGUMENTS_MAX:
+        return None
     try:
         found = json.loads(arguments)
     except ValueError:

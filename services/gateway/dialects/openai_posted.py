@@ -26,7 +26,7 @@ from placet.gateway.texts import Text
 
 #: Messages or items of a posted history.
 ITEMS_MAX = 2_000
-_TEXTS = frozenset({"text", "input_text"})
+_TEXTS = ("text", "input_text")
 #: Written by whoever set a client up; neither the user's words nor ours.
 _SETUP = frozenset({"system", "developer"})
 #: Where a request says which entries of a commit do not run; one without them approves all of it.

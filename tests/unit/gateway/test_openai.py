@@ -187,6 +187,7 @@ def test_what_would_change_the_agent_is_refused(fields: dict[str, Any]) -> None:
     "content",
     [
         [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}],
+        [{"role": "user", "content": [{"type": {}, "text": "x"}]}],
         [{"role": "user", "content": " "}],
         [{"role": "user", "content": "a\x00"}],
         [{"role": "assistant", "content": "a"}],

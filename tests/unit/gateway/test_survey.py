@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placet.gateway.approvals.survey import Counted, Order, Survey, amount_of, in_groups
+from placet.gateway.approvals.survey import ARGUMENTS_MAX, Counted, Order, Survey, amount_of, in_groups
 from tests.builders import NOON
 
 
@@ -95,6 +95,7 @@ def test_values_are_counted_the_most_frequent_first() -> None:
         ('{"costume": 5}', None),
         ("[]", None),
         ("{", None),
+        ('{"amount": 3, "note": "%s"}' % ("x" * ARGUMENTS_MAX), None),
     ],
 )
 def test_an_amount_is_a_number_that_is_named_like_one(arguments: str, expected: float | None) -> None:

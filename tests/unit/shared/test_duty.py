@@ -212,6 +212,16 @@ def test_a_day_that_takes_too_long_to_work_out_has_nobody() -> None:
     assert thread_time() - begun < 3.0
 
 
+def test_names_are_read_in_the_same_time() -> None:
+    """Each repetition has its summary: four seconds and a gigabyte for one of 100 kB."""
+    words = " ".join(map(str, range(20_000)))
+    text = ICS.replace("FREQ=DAILY", "FREQ=MINUTELY;COUNT=400").replace("On call: Ada", f"Ada {words}")
+    begun, calendar = thread_time(), a_calendar(text)
+    assert "" == calendar.problem
+    assert asked(GroupDuty(plan=calendar), at("2026-01-05 10:00")).people == {"ada"}
+    assert thread_time() - begun < 3.0
+
+
 def test_a_calendar_that_is_not_there_says_so(tmp_path: Path) -> None:
     """Reading never raises."""
     assert "cannot be read: No such file or directory" == read_calendar(CalendarFile(str(tmp_path / "x"))).problem
