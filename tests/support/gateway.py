@@ -112,7 +112,8 @@ READ = {
     "executions": "call_id text, tenant text, conversation_id text, pool text, state text, mode text, fence int,"
     " worker text, permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz,"
     " finished_at timestamptz, result_kind text, error text, digest text, permit_expires_at timestamptz,"
-    " resolution text, resolved_by text, resolution_note text default '', resolved_at timestamptz",
+    " resolution text, resolved_by text, resolution_note text default '', resolution_signed text default '',"
+    " resolved_at timestamptz",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, void_at timestamptz,"
