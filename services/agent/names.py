@@ -104,4 +104,5 @@ def _pattern(parts: tuple[str, ...]) -> str:
 
 
 def _part(part: str) -> str:
-    return re.escape(part).replace("'", r"(?:'|\s)?")
+    # Several in a row as one: each of them would double the ways to find the name.
+    return re.sub("'+", r"(?:'|\\s)?+", re.escape(part))

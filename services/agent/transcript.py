@@ -41,7 +41,7 @@ STOPPED_HEAD = (
 #: How the words of an operator begin, who answered in the assistant's place.
 OPERATOR_MARK = "<placet-operator>"
 OPERATOR_HEAD = "From the system, not from the user: a person of the house answered the user in the assistant's place."
-_MARK = re.compile(r"<(\s*/?\s*)placet-", re.IGNORECASE)
+_MARK = re.compile(r"<(\s*+(?:/\s*+)?+)placet-", re.IGNORECASE)
 #: The same in JSON text, where what stands between may be written as escapes.
 _MARK_IN_JSON = re.compile(r"<(?=(?:\s|/|\\[bfnrt/]|\\u00[0-9a-f]{2})*placet-)", re.IGNORECASE)
 

@@ -24,6 +24,8 @@ from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone
 from placet.domain.tool_schema import pointer
 from placet.surfaces.texts import plural, text
 
+#: Characters of one step of the path to an argument: all leaves below it have it in their names.
+STEP_MAX = 120
 #: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
 ARGUMENT_MAX = 1_000
 QUOTE_MAX = 600
@@ -114,13 +116,13 @@ def arguments_of(
     """
     found = [
         Argument(
-            visible(name := ".".join(path)),
-            _value(value, longest),
-            critical=_is_critical(name, critical),
-            redacted=value == REDACTED,
-            places=_places(origins, path),
+            leaf.name,
+            _value(leaf.value, longest),
+            critical=bool(critical) and _is_critical(".".join(leaf.path), critical),
+            redacted=leaf.value == REDACTED,
+            places=_places(origins, leaf.path),
         )
-        for path, value in _leaves(_parsed(shown), ())
+        for leaf in _leaves(_parsed(shown), _Leaf())
     ]
     return sorted(found, key=lambda each: not each.critical)
 
@@ -147,12 +149,12 @@ def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
     `origins` of a call that acts on the world: an address in it that only tools' outputs named is told too.
     """
     found: list[Trick] = []
-    for path, value in _leaves(_parsed(shown), ()):
-        words, name = value if isinstance(value, str) else "", visible(".".join(path))
-        tools = from_tools_alone(_places(origins, path) or ()) if is_target(words) else []
+    for leaf in _leaves(_parsed(shown), _Leaf()):
+        words, name = leaf.value if isinstance(leaf.value, str) else "", leaf.name
+        tools = from_tools_alone(_places(origins, leaf.path) or ()) if is_target(words) else []
         if tools:
             found.append(Trick(name, tools=tuple(map(visible, tools))))
-        if visible_lines(words) != words or any(visible(part) != part for part in path):
+        if visible_lines(words) != words or leaf.odd:
             found.append(Trick(name))
         found += [Trick(name, cut(visible(word), _WORD_MAX), tuple(scripts)) for word, scripts in mixed_scripts(words)]
     return found[:TRICKS_MAX]
@@ -234,20 +236,36 @@ def _parsed(shown: str) -> Any:
 
 
 def _places(origins: Origins | None, path: Sequence[str]) -> tuple[str, ...] | None:
-    found = (origins or {}).get(pointer(path))
+    found = origins.get(pointer(path)) if origins else None
     return None if found is None else tuple(found)
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every value that has no parts, with the path to it."""
-    if isinstance(value, dict) and value:
-        for name, child in value.items():
-            yield from _leaves(child, (*path, name))
-    elif isinstance(value, list) and value:
-        for index, child in enumerate(value):
-            yield from _leaves(child, (*path, str(index)))
-    elif path:
-        yield path, value
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A value that has no parts, and where it stands."""
+
+    path: tuple[str, ...] = ()
+    #: The path as people read it: a long step is cut, and names its digest.
+    name: str = ""
+    #: Whether a step has characters that do not show.
+    odd: bool = False
+    value: Any = None
+
+    def below(self, step: str, value: Any) -> _Leaf:
+        shown = visible(step)
+        short = shown if len(shown) <= STEP_MAX else shown[:STEP_MAX] + tail_of(shown)
+        name = f"{self.name}.{short}" if self.path else short
+        return _Leaf((*self.path, step), name, self.odd or shown != step, value)
+
+
+def _leaves(value: Any, at: _Leaf) -> Iterator[_Leaf]:
+    """Yield every value that has no parts."""
+    if not isinstance(value, dict | list) or not value:
+        if at.path:
+            yield at
+        return
+    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _leaves(child, at.below(str(step), child))
 
 
 def _value(value: Any, longest: int | None) -> str:

@@ -135,7 +135,11 @@ def _media_type(request: Request) -> str:
 
 
 class BodyLimit:
-    """ASGI middleware: stops reading a body that is too large, whether or not it says its size."""
+    """ASGI middleware: stops reading a body that is too large, whether or not it says its size.
+
+    Nor does it let one of several parts in: these may name any codec of Python's for their texts, some of which take
+    minutes.
+    """
 
     def __init__(self, app: ASGIApp, bytes_max: int) -> None:
         self._app = app
@@ -149,6 +153,9 @@ class BodyLimit:
         if _declared_size(scope) > self._bytes_max:
             await BodyTooLarge(self._bytes_max).answer(closing=True)(scope, receive, send)
             return
+        if _is_multipart(scope):
+            await problem(415, detail="No page and no route takes a body of several parts.")(scope, receive, send)
+            return
         seen = 0
 
         async def counting() -> Message:
@@ -160,6 +167,11 @@ class BodyLimit:
             return message
 
         await self._app(scope, counting, send)
+
+
+def _is_multipart(scope: Scope) -> bool:
+    kinds = (value for name, value in scope["headers"] if name == b"content-type")
+    return any(value.strip().lower().startswith(b"multipart/") for value in kinds)
 
 
 def _declared_size(scope: Scope) -> int:

@@ -154,7 +154,7 @@ async def _sheet(
     try:
         rows, following = await sheet.load(deps, caller, asked | ({} if chosen == "all" else {"state": chosen}), cursor)
         exported = sheet.query(asked)
-    except ValueError:
+    except (ValueError, OverflowError):
         status, more = 400, {**more, "fault": text(caller.language, "That was not valid.")}
     values = {"fault": "", "invalid": False, "made": None, "sent": ""} | more
     if "who" in sheet.filters.values():

@@ -5,6 +5,7 @@ Everything works without scripts: each button is a form that changes and leads b
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -17,6 +18,7 @@ from placet.contracts.visitors import visitor_id
 from placet.gateway.conversations.access import no_conversation
 from placet.gateway.conversations.items import READ_BY_PEOPLE
 from placet.gateway.conversations.store import find_conversation, tail
+from placet.gateway.dialects.posted import MESSAGE_ID
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.pages import cursor_of
 from placet.gateway.identity.auth import Caller
@@ -29,6 +31,9 @@ from placet.gateway.store import reading
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.words import title_of
 from placet.surfaces.texts import text as translated
+
+#: Number of an item, as a page has it.
+_SEEN = re.compile(r"[0-9]{1,15}")
 
 router = APIRouter(prefix="/operator", include_in_schema=False, route_class=PageRoute)
 
@@ -105,7 +110,9 @@ async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: 
     fault = _fault_of(text, caller.language)
     try:
         if fault is None:
-            wish = Answer(text, field(form, "message_id") or None, int(seen) if seen.isdecimal() else None)
+            # Of what no page of ours sends nothing is kept.
+            named = MESSAGE_ID.fullmatch(field(form, "message_id"))
+            wish = Answer(text, named and named[0], int(seen) if _SEEN.fullmatch(seen) else None)
             known = await deps.log.tail(caller.tenant, conversation_id, 1)
             await deps.operators.answer(caller, conversation_id, wish)
             await deps.log.appears(caller, conversation_id, known[-1].id if known else 0)

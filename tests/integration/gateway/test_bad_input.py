@@ -204,6 +204,13 @@ async def test_a_body_must_say_that_it_is_json(client: httpx.AsyncClient, kind: 
     assert (415, "application/problem+json") == told(answer)
 
 
+async def test_no_form_of_several_parts_is_read(client: httpx.AsyncClient) -> None:
+    """It may name any codec for its texts: by one of 250 kB a stranger kept the gateway busy for half a minute."""
+    kind = "multipart/form-data; boundary=b; charset=punycode"
+    answer = await client.post("/sign-in", content=b"--b--", headers={"content-type": kind})
+    assert (415, "application/problem+json") == told(answer)
+
+
 async def test_an_oversized_text_is_refused(client: httpx.AsyncClient) -> None:
     """One character more than a message may have is 413; the largest message passes."""
     conversation, _ = await a_conversation(client)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 from placet.contracts.canonical import sha256_hex
@@ -14,7 +15,7 @@ from placet.gateway.conversations.store import Words
 from placet.gateway.web.shown import Shown, shown_call, tools_of
 from placet.notifier import drawing
 from placet.notifier.drawing import Pen
-from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX
+from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX, arguments_of
 from tests.builders import a_call, an_approval_rule
 from tests.support.cards import opened
 
@@ -107,3 +108,12 @@ async def test_tools_are_read_again_once_their_file_has_changed(tmp_path: Path) 
             os.utime(book, (second, second))
         found.append(list(await tools_of(book)))
     assert [[], ["one"], []] == found
+
+
+def test_a_long_name_is_made_visible_once() -> None:
+    """Each value below it had the whole of it in its path: two minutes for a card of 60 kB."""
+    begun = thread_time()
+    call = a_call(arguments={"a": {"é" * 12_000: [0] * 8_000}})
+    names = [each.name for each in arguments_of(call.shown_arguments)]
+    assert (8_000, True) == (len(names), max(map(len, names)) < 200)
+    assert thread_time() - begun < 1.0
