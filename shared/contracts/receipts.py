@@ -19,7 +19,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,23 +31,26 @@ FORMAT = "placet-receipt/1"
 SIGNERS = {"permit": {"policy", "approval"}}
 #: Seconds within which rows are sealed where nothing keeps them from it.
 LATE_SECONDS = 60
-#: What people end an approval by.
+#: What people end an approval by, what they can do with one, and what the clock does while it waits.
 DECIDED = frozenset({"approve", "deny", "respond"})
-#: What people can do with an approval.
 VERBS = DECIDED | {"abstain", "edit", "delegate", "claim", "release", "cancel"}
-#: Of these, those that are about what was seen, and those that are votes.
+STEPS = frozenset({"reminded", "escalated"})
+#: Of what people do, those that are about what was seen, and those that are votes.
 BINDING = VERBS - {"claim", "release", "cancel"}
 VOTING = frozenset({"approve", "deny", "abstain", "edit"})
 #: A decision -> what ends the approval where it was the last one: an edit counts as its maker's approval.
 ENDS = {"edit": "approve", "cancel": "withdraw"}
-#: How an execution ended -> of which kind the result is then.
-ENDED = {each: each for each in ("succeeded", "failed", "unknown", "refused", "expired", "staged")} | {
-    "resolved": "unknown"
-}
-#: Where an approval or an execution ends, or waits -> the event that alone leads on from there.
-LEADS_ON: Mapping[str, str] = {"unknown": "resolved", "staged": "released"} | dict.fromkeys(
-    ("approved", "denied", "answered", "withdrawn", "expired", "succeeded", "failed", "refused", "resolved"), ""
-)
+#: Every way of an approval and of an execution: from where, by what, to where, as the `states.py` of both services say.
+_WAYS = """new opened pending, pending approve approved, pending deny denied, pending respond answered,
+pending time_out expired, pending withdraw withdrawn, pending withdraw pending, new claimed running,
+new refused refused, new expired expired, new abandoned refused, running refused refused, running expired expired,
+running let_go running, running reclaimed running, running succeeded succeeded, running failed failed,
+running gave_up unknown, running probed verifying, running staged staged, running applied committing,
+staged released running, committing succeeded succeeded, committing failed failed, committing gave_up unknown,
+verifying succeeded succeeded, verifying failed failed, verifying gave_up unknown, unknown resolved resolved"""
+WAYS = {f"pending {event} pending" for event in VERBS | STEPS} | {way.strip() for way in _WAYS.split(",")}
+#: Tools whose calls no executor takes.
+OWN = frozenset({"accomplish", "final_answer"})
 #: Parts of a receipt, in the order in which they are told.
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
@@ -72,10 +74,8 @@ class Finding:
 def load_keys(text: str) -> Keys:
     """Return the public keys of `public.json` by their id; raise NotVerifiable."""
     try:
-        return {
-            str(each["kid"]): (str(each["iss"]), Ed25519PublicKey.from_public_bytes(_decoded(each["x"])))
-            for each in json.loads(text)["keys"]
-        }
+        given, read = json.loads(text)["keys"], Ed25519PublicKey.from_public_bytes
+        return {str(each["kid"]): (str(each["iss"]), read(_decoded(each["x"]))) for each in given}
     except (ValueError, LookupError, TypeError) as error:
         raise NotVerifiable(f"these are no public keys: {type(error).__name__}") from error
 
@@ -102,12 +102,10 @@ def verify(receipt: Json, keys: Keys) -> list[Finding]:
     check = _Check(receipt, keys)
     for part in PARTS:
         try:
-            said = getattr(check, part)()
+            if said := getattr(check, part)():
+                check.good.append(Finding(part, holds=True, said=said))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            said = ""
             check.problem(part, f"it is not as receipts are: {type(error).__name__} {error}".rstrip())
-        if said:
-            check.good.append(Finding(part, holds=True, said=said))
     good = [each for each in check.good if each.part not in {other.part for other in check.problems}]
     return sorted([*good, *check.problems], key=lambda each: PARTS.index(each.part))
 
@@ -121,6 +119,11 @@ class _Check:
         self.problems: list[Finding] = []
         #: Rows of the history that are in the chain: the sealed line, and what it says of who and why.
         self.rows: list[_Row] = []
+        #: The names of all that lead on from each other, those of its execution, and the one that it ran by.
+        self.led: set[str] = set()
+        self.ran, self.began = [*self.rows], [*self.rows]
+        #: What the permit says; nothing where there is none, or none of the house's.
+        self.permitted = self.claims("permit", "permit", token) if (token := receipt.get("permit")) is not None else {}
 
     def problem(self, part: str, said: str) -> None:
         """Note that something is wrong."""
@@ -146,16 +149,17 @@ class _Check:
         found = [each for each in found if service != "executor" or each.sealed["machine"] == "execution"]
         return [each for each in found if not events or each.sealed["event"] in events]
 
-    def course(self, part: str, rows: Iterable[_Row]) -> list[_Row]:
+    def course(self, part: str, service: str) -> list[_Row]:
         """Return rows that lead on from each other: a late word, or one after the end, explains nothing."""
         told: list[_Row] = []
-        for row in rows:
-            left, event = row.sealed["from_state"], row.sealed["event"]
-            at = told[-1].sealed["to_state"] if told else left
-            if left == at and LEADS_ON.get(at, event) == event and not row.details.get("late"):
+        for row in self.moves(service):
+            left, event, to_state = (row.sealed[each] for each in ("from_state", "event", "to_state"))
+            at = told[-1].sealed["to_state"] if told else None
+            if left == at and f"{left or 'new'} {event} {to_state}" in WAYS and not row.details.get("late"):
                 told.append(row)
-            elif left != row.sealed["to_state"]:
+            elif left != to_state:
                 self.problem(part, f"row {row.name} leads on from {left}, and it was {at}")
+        self.led |= {row.name for row in told}
         return told
 
     def receipt(self) -> str:
@@ -181,7 +185,9 @@ class _Check:
         self.rows.sort(key=lambda row: int(row.sealed["id"]))
         self.expect("chain", "the blocks", sorted({str(each["block"]) for each in self.told["history"]}), sorted(known))
         self.expect("chain", "how many rows stand once", len(self.rows), len({row.name for row in self.rows}))
-        erased = f", {sum(not row.said for row in self.rows)} of them erased" if self.erased else ""
+        self.ran = self.course("execution", "executor")
+        self.began = ([row for row in self.ran if row.sealed["event"] == "released"] or self.ran)[:1]
+        erased = f", {gone} of them erased" if (gone := sum(not row.said for row in self.rows)) else ""
         late = max((block.get("waited_seconds", 0) for block in known.values()), default=0)
         held = f"; for {late} s it was changeable unseen" if late > LATE_SECONDS else ""
         return f"{len(self.rows)} changes of state in {len(known)} signed blocks{erased}{held}"
@@ -190,9 +196,8 @@ class _Check:
         said = self.told["proposal"]
         rows = self.moves("agent", "proposed")
         self.expect("proposal", "how often it was proposed", 1, len(rows))
-        for row in rows:
-            self.opened("proposal", row, "tool", said["tool"])
-            self.opened("proposal", row, "digest", said["digest"])
+        for row, name in product(rows, ("tool", "digest")):
+            self.opened("proposal", row, name, said[name])
         return self.digests("proposal", said, said["schema_digest"], rows)
 
     def digests(self, part: str, said: Json, schema_digest: str | None, rows: Iterable[_Row]) -> str:
@@ -226,8 +231,7 @@ class _Check:
             self.expect("verdict", "how often it was opened for people", 1, len(rows))
             effects.append("require_approval")
             proofs += ["sealed as it was held"] if all(row.said for row in rows) else []
-        names = ("rule", "rulebook_digest")
-        for row, each, name in product([*rows, *given], filter(None, (said, approval)), names):
+        for row, each, name in product([*rows, *given], filter(None, (said, approval)), ("rule", "rulebook_digest")):
             self.opened("verdict", row, name, each[name])
         for row in given:
             self.expect("verdict", "its id", said["id"], row.sealed["subject_id"])
@@ -244,14 +248,13 @@ class _Check:
 
     def votes(self) -> str:
         approval, votes, every = self.told["approval"], self.told["votes"], self.moves("approval")
-        rows = self.course("votes", every)
+        rows = self.course("votes", "approval")
         for each in (vote for vote in votes if vote["signed"] is not None):
             self.vote(each, approval or {})
         if approval is None:
             if votes or every:
                 self.problem("votes", "people were asked, and no approval is here")
             return f"none of its own{self.elsewhere()}" if self.elsewhere() else "none: nobody was asked"
-        self.digests("votes", approval, approval["schema_digest"], rows)
         ends = [row for row in rows if row.sealed["from_state"] == "pending" != row.sealed["to_state"]]
         self.expect("votes", "how often it ended", int(approval["state"] != "pending"), len(ends))
         for row in ends:
@@ -269,37 +272,41 @@ class _Check:
         by = "" if all(row.said for row in ends) else ", by whom the gateway states"
         edits = {each["decision_id"] for each in accepted if each["verb"] == "edit"}
         self.expect("votes", "whether it was edited", bool(edits), approval["edited"])
+        self.expect("votes", "how many decisions stand once", len(votes), len({each["decision_id"] for each in votes}))
         told, spared = self.sealed_votes(votes, every)
-        self.numbered(rows, approval["revision"], spared, edits)
+        self.changes(approval, rows, edits, spared)
         return f"ended {approval['state']}{by}; {told}"
 
-    def numbered(self, rows: Collection[_Row], last: int, spared: int, edits: Collection[str]) -> None:
+    def changes(self, approval: Json, rows: list[_Row], edits: Collection[str], spared: int) -> None:
         """Miss a change of what waits: each has the next number, an end the last one; so many erased rows had one."""
-        # An edit that ends it changes it too.
-        new = [row for row in rows if row.sealed["to_state"] == "pending" or row.details.get("decision_id") in edits]
-        gone = {*range(1, last + 1)} - {row.details.get("revision") for row in new}
-        if len(gone) > spared:
+        # What made the arguments as they are: the beginning, edits, and what may be one and was erased.
+        made = [row for row in rows if (edits and not row.said) or row.details.get("decision_id") in edits]
+        made = rows[:1] + [row for row in made if row.details.get("outcome") != "asked"]
+        self.opened("votes", made[-1], "digest", approval["digest"])
+        if not edits:
+            self.expect("votes", "its digest", self.told["proposal"]["digest"], approval["digest"])
+        self.digests("votes", approval, approval["schema_digest"], rows[rows.index(made[-1]) :])
+        stepped = [row for row in rows if row.sealed["event"] in STEPS and row.said.get("actor") == "clock"]
+        counted = [row for row in rows if row.details.get("outcome") == "counted"]
+        numbers = {row.details.get("revision") for row in [*made, *stepped, *counted]}
+        if len(gone := {*range(1, approval["revision"] + 1)} - numbers) > spared:
             self.problem("votes", f"rows of revisions {', '.join(map(str, sorted(gone)))} are not here")
 
     def sealed_votes(self, votes: Iterable[Json], rows: Iterable[_Row]) -> tuple[str, int]:
-        """Find the sealed row of each decision, and of each that is not signed what took its signature away.
-
-        Beside what is told of it, how many erased rows had a number: a refused decision has none, nor an end.
-        """
+        """Find the row of each decision, and what took its signature away; count erased rows that had a number too."""
         left, signed, withheld, spared = [*rows], 0, 0, 0
-        redacted = any(row.details.get("shown") for row in [*rows, *self.moves("agent")])
         # Who signed has a row of their own: of what is not signed it is the one that is left, or that was erased.
         for vote in sorted(votes, key=lambda each: each["signed"] is None):
             part, has = f"of vote {vote['decision_id']}", vote["signed"] is not None
             accepted, is_edit = vote["outcome"] == "accepted", vote["verb"] == "edit"
             self.expect("votes", f"whether it counted {part}", accepted and vote["verb"] in VOTING, vote["counted"])
             # Policy judges an edit: a row says that it was asked for, and another one what became of it.
-            asked = accepted and is_edit and self.take(left, vote, {"edit"}, {"asked"})
+            asked = self.take(left, vote, {"edit"}, {"asked"}) if accepted and is_edit else None
             # What ends it by a decision of another name counts as that one.
             events = {vote["verb"], ENDS.get(vote["verb"], "")} if accepted else {vote["verb"]}
             row = self.take(left, vote, events, {None, "counted"} if accepted else {vote["outcome"]})
             signed, withheld = signed + has, withheld + (not has)
-            if row is None or (accepted and is_edit and not asked):
+            if row is None or (accepted and is_edit and asked is None):
                 self.problem("votes", f"nothing sealed tells {part}")
             if row is None or not row.said:
                 spared += row is not None and accepted and (is_edit or row.sealed["to_state"] == "pending")
@@ -307,93 +314,85 @@ class _Check:
             if accepted:
                 self.opened("votes", row, "proof", vote["known_by"])
             # An edit is signed with the arguments as they were typed; those of a refused one nobody may see.
+            redacted = any(each and each.details.get("shown") for each in (asked, row))
             if not has and not (is_edit and (redacted or not accepted)):
                 self.problem("votes", f"the signature {part} is not here, and nothing was erased or redacted")
         for row in left:
             # Of an edit that was never judged, or refused then, the row that asks policy is left.
-            asked = row.details.get("outcome") == "asked" if row.said else row.sealed["event"] == "edit"
-            spared += not row.said and row.sealed["event"] not in VERBS and row.sealed["to_state"] == "pending"
-            if row.sealed["event"] in VERBS and not asked:
+            waits = row.details.get("outcome") == "asked" if row.said else row.sealed["event"] == "edit"
+            spared += not row.said and row.sealed["event"] in STEPS | {"opened"} and row.name in self.led
+            cancelled = row.sealed["event"] == "withdraw" and row.details.get("decision_id")
+            if cancelled or (row.sealed["event"] in VERBS and not waits):
                 who = row.said["actor"] if row.said else "somebody who was erased"
                 self.problem("votes", f"a decision of {who} is not here, which row {row.name} tells")
         stated = "withheld or erased: the gateway states whose they are, what they say and what came of them"
         more = f"; {withheld} more, {stated}" if withheld else ""
         return f"{signed} decisions, signed with what was seen and how their makers were known{more}", spared
 
-    @staticmethod
-    def take(left: list[_Row], vote: Json, events: Collection[str], outcomes: Collection[str | None]) -> _Row | None:
+    def take(self, left: list[_Row], vote: Json, events: Collection[str], outcomes: Collection[object]) -> _Row | None:
         """Take the row that tells of a decision, with one of these outcomes or erased, out of those that are left."""
         by = [row for row in left if row.sealed["event"] in events and row.said.get("actor") in {None, vote["person"]}]
         by = [row for row in by if not row.said or row.details.get("outcome") in outcomes]
         by = [row for row in by if row.details.get("decision_id") in {None, vote["decision_id"]}]
+        by = [row for row in by if row.name in self.led or vote["outcome"] != "accepted"]
         # Only an edit may have no signature although its row was not erased.
         has_row = vote["signed"] is not None or vote["verb"] == "edit"
         found = min(by, key=lambda each: bool(each.said) != has_row, default=None)
-        if found is not None:
-            left.remove(found)
+        left[:] = [row for row in left if row is not found]
         return found
 
     def vote(self, vote: Json, approval: Json) -> None:
         """Compare a decision with what the gateway signed of it."""
         claims, part = self.claims("votes", "decision", vote["signed"]), f"of vote {vote['decision_id']}"
-        for name in ("decision_id", "person", "verb", "reason", "key_id", "key_made_by"):
-            self.expect("votes", f"the {name} {part}", vote[name] or None, claims.get(name) or None)
-        seen = {each: claims.get(each) for each in ("digest", "revision")}
-        self.expect("votes", f"what was seen {part}", vote["seen"], seen)
-        self.expect("votes", f"the proof {part}", vote["known_by"], claims.get("proof"))
-        expected = self.told["proposal"]["tenant"], approval.get("id")
-        self.expect("votes", f"the call {part}", expected, (claims.get("tenant"), claims.get("approval_id")))
+        told = {name: vote[name] for name in ("decision_id", "person", "verb", "reason", "key_id", "key_made_by")}
+        told |= {"digest": vote["seen"]["digest"], "revision": vote["seen"]["revision"], "proof": vote["known_by"]}
+        told |= {"tenant": self.told["proposal"]["tenant"], "approval_id": approval.get("id")}
+        for name, value in told.items():
+            self.expect("votes", f"the {name} {part}", value or None, claims.get(name) or None)
 
     def permit(self) -> str:
         execution, approval, claims = self.told["execution"], self.told["approval"], self.permitted
         if self.told["permit"] is None:
-            began, released = self.moves("executor"), self.moves("executor", "released")
-            # What a restore began, since it may have run, has no permit.
-            restored = any(row.said and row.said["actor"] == "restore" for row in (released or began)[:1])
-            if {row.sealed["to_state"] for row in began} - {"refused", "expired"} and not (self.erased or restored):
+            # With a permit goes what was said where it was used. What a restore began, since it may have run, has none.
+            away = {None: "erased with a person", "restore": "none: a restore took it away"}
+            by = [row.said.get("actor") for row in self.began]
+            ends = {row.sealed["to_state"] for row in self.moves("executor")}
+            if ends - {"refused", "expired"} and away.keys().isdisjoint(by):
                 self.problem("permit", "it ran, and no permit is here")
-            return "erased with a person" if self.erased else "none: a restore took it away" if restored else "none"
+            return next((away[each] for each in by if each in away), "none")
         said, taken = self.told["proposal"], execution or {"permit_id": None, "pool": None}
         expected = {"sub": said["call_id"], "jti": taken["permit_id"], "aud": taken["pool"]}
         expected |= {"digest": (approval or said)["digest"], "tenant": said["tenant"], "message_id": said["message_id"]}
         expected |= {"requester": approval["requester"]} if approval else {}
         for name, value in expected.items():
             self.expect("permit", f"its {name}", value, claims.get(name))
-        if claims.get("mode") != "staged_call" and (verdict := self.told["verdict"]) is not None:
+        for row, (name, claim) in product(self.began, (("issuer", "iss"), ("reference", "reference"))):
+            self.opened("permit", row, name, claims.get(claim))
+        released, mode = any(row.sealed["event"] == "released" for row in self.began), claims.get("mode")
+        self.expect("permit", "whether it lets a staged call run", released, mode == "staged_call")
+        if mode != "staged_call" and (verdict := self.told["verdict"]) is not None:
             self.expect("permit", "its rule", verdict["rule"], claims.get("rule"))
             self.expect("permit", "its rulebook", verdict["rulebook_digest"], claims.get("rulebook"))
             self.expect("permit", "what stands behind it", (approval or verdict)["id"], claims.get("reference"))
         people = {each["person"] for each in self.told["votes"] if each["outcome"] == "accepted"}
         # Of a staged call they voted on its commit; who was erased has another name in the votes.
-        if claims.get("mode") != "staged_call" and not self.erased and (missing := {*claims.get("by", ())} - people):
+        missing = {*claims.get("by", ())} - people if all(row.said for row in self.rows) else set()
+        if mode != "staged_call" and missing:
             self.problem("permit", f"no vote of {', '.join(sorted(missing))}, whose yes it names, is here")
         return f"signed by {claims.get('iss')}, for this call alone"
-
-    @cached_property
-    def permitted(self) -> Json:
-        """What the permit says; nothing where there is none, or none of the house's."""
-        return self.claims("permit", "permit", token) if (token := self.told["permit"]) is not None else {}
 
     def elsewhere(self) -> str:
         """Return where more is told of a staged call, as its permit says, which is verified elsewhere; else nothing."""
         commit = self.permitted.get("commit")
         return f"; the receipt of its commit, {commit}, has the rest" if commit else ""
 
-    @property
-    def erased(self) -> bool:
-        """Whether some of its rows say no more who did what."""
-        return any(not row.said for row in self.rows)
-
     def execution(self) -> str:
-        said = self.told["execution"]
-        rows = self.course("execution", self.moves("executor"))
+        said, rows = self.told["execution"], self.ran
         self.expect("execution", "whether an executor took it", said is not None, bool(rows))
         if said is None or not rows:
             return "none: no executor took it"
         self.expect("execution", "its state", said["state"], rows[-1].sealed["to_state"])
-        # A call that was staged runs under a permit of its own, with the commit.
-        permitted = self.moves("executor", "released") or rows
-        self.opened("execution", permitted[0], "permit_id", said["permit_id"])
+        self.opened("execution", self.began[0], "permit_id", said["permit_id"])
         self.opened("execution", rows[0], "pool", said["pool"])
         for row in [row for row in rows if row.details.get("fence")][-1:]:
             self.opened("execution", row, "fence", said["attempt"])
@@ -419,11 +418,12 @@ class _Check:
         for row in rows:
             self.opened("result", row, "kind", said["kind"])
             self.opened("result", row, "result_digest", data_digest(said["data"]))
-        if not all(row.said for row in rows):
-            # Of this row only that there was a result is left; what executors sealed says of which kind.
-            ends = {ENDED.get(row.sealed["to_state"]) for row in self.moves("executor")} - {None}
-            if ends and said["kind"] not in ends:
-                self.problem("result", f"it is {said['kind']}, and no execution ended so")
+        # What was lost on its way is unknown, or failed; of an erased row only that there was a result is left.
+        ends = {row.sealed["to_state"] for row in self.ran} - {"running", "verifying", "committing"}
+        sure, erased = said["kind"] in {"succeeded", "staged"}, not all(row.said for row in rows)
+        if said["kind"] not in ends and ((sure and self.told["proposal"]["tool"] not in OWN) or (erased and ends)):
+            self.problem("result", f"it is {said['kind']}, and no execution ended so")
+        if erased:
             return f"{said['kind']}, stated by the gateway: erased with a person"
         return f"sealed: {said['kind']}{self.elsewhere() if said['kind'] == 'staged' else ''}"
 
@@ -450,7 +450,6 @@ class _Row:
 
     @property
     def details(self) -> Json:
-        """What was sealed beside who did it; nothing where that was erased."""
         return self.said.get("detail") or {}
 
     @property

@@ -40,9 +40,9 @@ class House:
         claims = {"jti": "p", "sub": "c", "aud": "pool", "tenant": "acme", "digest": digest, "message_id": "m"}
         return self.signers[issuer].sign(Purpose.PERMIT, {**claims, "requester": "person:eve", **more})
 
-    def vote(self, person: str, verb: str, digest: str) -> Receipt:
+    def vote(self, person: str, verb: str, digest: str, first: str = "d") -> Receipt:
         """Return an accepted decision of somebody, signed."""
-        claims: Receipt = {"tenant": "acme", "approval_id": "a", "decision_id": f"d-{person}", "person": person}
+        claims: Receipt = {"tenant": "acme", "approval_id": "a", "decision_id": f"{first}-{person}", "person": person}
         claims |= {"verb": verb, "reason": "", "digest": digest, "revision": 1, "proof": "api_key", "key_id": "k"}
         told = {name: claims[name] for name in ("decision_id", "person", "verb", "reason", "key_id")}
         told |= {"seen": {"digest": digest, "revision": 1}, "known_by": "api_key", "key_made_by": None}
@@ -88,9 +88,15 @@ def row(service: str, event: str, to_state: str, **more: Any) -> Receipt:
 EXECUTION: Receipt = {"permit_id": "p", "pool": "pool", "state": "succeeded", "attempt": 1, "started_at": AT} | NOBODY
 
 
-def ran(to_state: str = "succeeded") -> Receipt:
-    """Return the row of a call that ran."""
-    return row("executor", "claimed", to_state, machine="execution", detail={"permit_id": "p", "pool": "pool"})
+def taken(issuer: str, reference: str) -> Receipt:
+    """Return the row of a call that an executor took."""
+    ids = {"permit_id": "p", "pool": "pool", "issuer": issuer, "reference": reference}
+    return row("executor", "claimed", "running", machine="execution", detail=ids)
+
+
+def ran(issuer: str, reference: str) -> list[Receipt]:
+    """Return the rows of a call that ran."""
+    return [taken(issuer, reference), noted("executor", "succeeded", "running", "succeeded")]
 
 
 def noted(service: str, event: str, left: str, to_state: str, **more: Any) -> Receipt:
@@ -138,7 +144,7 @@ def held(house: House, arguments: str = '{"amount":1}', shown: str = "") -> tupl
     told["execution"] = {**EXECUTION}
     known = {"digest": digest, "proof": "api_key"} | ({"shown": of(shown)} if shown else {})
     rows += [
-        ran(),
+        *ran("approval", "a"),
         row("approval", "opened", "pending", detail={**known, "revision": 1, "rule": "r", "rulebook_digest": "b"}),
         {
             **row(
@@ -164,13 +170,14 @@ def free(house: House) -> tuple[Receipt, list[Receipt]]:
     named = {"rule": "r", "rulebook": "b", "reference": "w"}
     told["permit"] = house.permit("policy", told["proposal"]["digest"], **named)
     told["execution"] = {**EXECUTION}
-    return told, [*rows, ran()]
+    return told, [*rows, *ran("policy", "w")]
 
 
 def refused(_: House, effect: str = "deny") -> tuple[Receipt, list[Receipt]]:
     """Return a call that a rule denied."""
     told, rows = parts_of('{"amount":1}', '{"amount":1}')
     told["verdict"]["effect"] = effect
+    told["result"]["kind"] = rows[1]["detail"]["kind"] = "denied"
     detail = {"rule": "r", "rulebook_digest": "b"}
     return told, [*rows, row("policy", "given", effect, machine="verdict", subject_id="w", detail=detail)]
 
@@ -181,7 +188,14 @@ def staged(house: House) -> tuple[Receipt, list[Receipt]]:
     digest = told["proposal"]["digest"]
     told["permit"] = house.permit("approval", digest, mode="staged_call", commit="k", reference="a")
     told["execution"] = {**EXECUTION}
-    return told, [*rows, ran()]
+    told["result"]["kind"] = rows[1]["detail"]["kind"] = "staged"
+    by = {"permit_id": "p", "issuer": "approval", "reference": "a"}
+    moved = [
+        noted("executor", "staged", "running", "staged"),
+        noted("executor", "released", "staged", "running", detail=by),
+        noted("executor", "succeeded", "running", "succeeded"),
+    ]
+    return told, [*rows, taken("policy", "w"), *moved]
 
 
 def redacted(house: House) -> tuple[Receipt, list[Receipt]]:
@@ -195,8 +209,10 @@ def restored(house: House) -> tuple[Receipt, list[Receipt]]:
     told["permit"], told["execution"]["state"], told["execution"]["attempt"] = None, "unknown", 2
     ids = {"fence": 1, "permit_id": "p", "pool": "pool"}
     rows[2] = row("executor", "claimed", "running", machine="execution", actor="restore", detail=ids)
-    ended = noted("executor", "gave_up", "running", "unknown", actor="w", detail={"fence": 2})
-    return told, [*rows[:3], ended, *rows[3:]]
+    rows[3] = noted("executor", "probed", "running", "verifying", actor="restore", detail={"fence": 2})
+    told["result"]["kind"] = rows[1]["detail"]["kind"] = "unknown"
+    ended = noted("executor", "gave_up", "verifying", "unknown", actor="w", detail={"fence": 2})
+    return told, [*rows[:4], ended, *rows[4:]]
 
 
 def refusals(house: House) -> tuple[Receipt, list[Receipt]]:
@@ -213,6 +229,7 @@ def invalid(_: House) -> tuple[Receipt, list[Receipt]]:
     """Return what was no valid call, and was never judged."""
     told, rows = parts_of('{"amont":1}', '{"amont":1}')
     told["proposal"]["digest"], told["verdict"] = None, None
+    told["result"]["kind"] = rows[1]["detail"]["kind"] = "invalid"
     rows[0]["detail"] = {"tool": "pay", "shown": of('{"amont":1}')}
     return told, rows
 
@@ -288,7 +305,7 @@ def test_a_vote_that_the_history_knows_is_among_those_told(house: House) -> None
     told, rows = held(house)
     told["votes"].pop(0)
     told["permit"] = None
-    rows[0] = {**rows[0], "erased": True}
+    rows[2] = {**rows[2], "erased": True}
     assert {"votes"} == house.wrong(told, rows)
 
 
@@ -313,7 +330,8 @@ def test_who_resolved_a_call_and_what_they_said_is_as_it_was_sealed(house: House
     detail = {"outcome": "did_not_run", "note": "I looked"}
     word = ResolveCall(tenant="acme", call_id="c", pool="pool", by="person:ada", **detail)
     told["execution"]["resolution_signed"] = signed(word, house.signers["gateway"]).signature
-    rows[-1] = ran("unknown")
+    told["result"]["kind"] = rows[1]["detail"]["kind"] = "unknown"
+    rows[-1] = noted("executor", "gave_up", "running", "unknown")
     rows.append(noted("executor", "resolved", "unknown", "resolved", actor="person:ada", detail=detail))
     good = house.wrong(told, rows)
     told["execution"] |= changes
@@ -338,7 +356,7 @@ def test_a_signature_is_away_where_its_row_was_erased_and_there_only(house: Hous
     """Ada was erased: her vote needs no signature any more. Bob's does."""
     told, rows = held(house)
     told["permit"] = None
-    rows[-2] = {**rows[-2], "erased": True}
+    rows[2], rows[-2] = {**rows[2], "erased": True}, {**rows[-2], "erased": True}
     told["votes"][0] |= {"person": "person:erased-1", "signed": None}
     one = house.wrong(told, rows)
     told["votes"][1] |= {"signed": None}
@@ -371,12 +389,13 @@ def test_an_edit_that_was_refused_at_once_takes_no_row_of_another(house: House) 
     """Cem edited what was stale, and then what was not: only the second was asked of policy."""
     told, rows = held(house)
     edit = house.vote("person:cem", "edit", told["proposal"]["digest"])
-    told["votes"] = [{**edit, "outcome": "stale", "counted": False}, edit, *told["votes"]]
+    stale = house.vote("person:cem", "edit", told["proposal"]["digest"], "e") | {"outcome": "stale", "counted": False}
+    told["votes"] = [stale, edit, *told["votes"]]
     told["approval"]["edited"] = True
     detail = {**rows[-1]["detail"], "outcome": "stale"}
-    stale = {**row("approval", "edit", "pending", actor="person:cem", detail=detail), "from_state": "pending"}
+    refused = {**row("approval", "edit", "pending", actor="person:cem", detail=detail), "from_state": "pending"}
     edited = edit_of("person:cem", rows[-1]["detail"])
-    assert set() == house.wrong(told, [*rows[:-2], stale, *edited, *rows[-2:]])
+    assert set() == house.wrong(told, [*rows[:-2], refused, *edited, *rows[-2:]])
 
 
 def test_who_was_refused_first_and_counted_then_has_a_row_for_each(house: House) -> None:
@@ -433,9 +452,10 @@ def test_the_decision_that_ended_it_is_among_those_told(house: House, verb: str)
     said = {**row("approval", verb, "pending", actor="person:bob", detail=detail), "from_state": "pending"}
     deleted = told | {"votes": [told["votes"][0], other]}
     erased = told | {"votes": told["votes"][1:], "permit": None}
+    gone = [*rows[:2], {**rows[2], "erased": True}, *rows[3:-2], {**rows[-2], "erased": True}, rows[-1]]
     found = [
         house.wrong(deleted, [*rows[:-1], said, rows[-1]]),
-        house.wrong(erased, [*rows[:-2], {**rows[-2], "erased": True}, rows[-1]]),
+        house.wrong(erased, gone),
     ]
     assert [{"votes"}, {"votes"}] == found
 
@@ -468,7 +488,7 @@ def test_who_ended_it_and_was_erased_pardons_no_row_of_another(house: House) -> 
     """An end has no number of its own: with Bob erased, Ada's yes was deleted with its row, unseen."""
     told, rows = held(house)
     gone = told["votes"][1] | {"signed": None, "person": "person:erased-1"}
-    ended = {**rows[-1], "erased": True}
+    ended, rows[2] = {**rows[-1], "erased": True}, {**rows[2], "erased": True}
     told |= {"votes": [told["votes"][0], gone], "permit": None}
     told["approval"] |= {"decided_by": "person:erased-1"}
     found = [house.wrong(told, [*rows[:-1], ended]), house.wrong(told | {"votes": [gone]}, [*rows[:-2], ended])]
@@ -479,7 +499,7 @@ def test_an_erased_refusal_pardons_no_row_of_another(house: House) -> None:
     """It had no number: beside what Cem tried in vain, Ada's yes was deleted with its row, unseen."""
     told, rows = refusals(house)
     told["votes"][2] |= {"signed": None, "person": "person:erased-1"}
-    told["permit"] = None
+    told["permit"], rows[2] = None, {**rows[2], "erased": True}
     tried = {**rows[-1], "from_state": "pending", "to_state": "pending", "erased": True}
     before = [*rows[:-3], tried, *rows[-3:-1]]
     gone = [*rows[:-3], tried, rows[-2]]
@@ -494,7 +514,7 @@ def test_who_edited_keeps_their_row_where_another_was_erased(house: House) -> No
     gone = told["votes"][1] | {"signed": None, "person": "person:erased-1"}
     told |= {"votes": [gone, edit], "permit": None}
     told["approval"] |= {"decided_by": "person:erased-1", "edited": True}
-    edited = edit_of("person:ada", rows[-1]["detail"])
+    edited, rows[2] = edit_of("person:ada", rows[-1]["detail"]), {**rows[2], "erased": True}
     assert set() == house.wrong(told, [*rows[:-2], *edited, {**rows[-1], "erased": True}])
 
 
