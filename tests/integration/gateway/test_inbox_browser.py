@@ -127,6 +127,14 @@ async def test_every_page_is_for_everybody(house: House, browser: Browser, schem
     await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("1 of 1 decided")
     found["batch"] = await faults_of(page)
+    # What scrolls in its place can be reached by the keyboard.
+    long = hold(house, "send_mail", "Send it?", {"body": "long " * 60})
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await house.append(long["conversation_id"], turn("started"), ("approval", {"approval_id": long["approval_id"]}))
+    for path in (f"/?conversation={long['conversation_id']}", f"/inbox/{long['approval_id']}"):
+        await page.goto(f"{url}{path}")
+        await expect(page.get_by_text("long long").first).to_be_visible()
+        found[f"{path} on a phone"] = await faults_of(page)
     assert {} == {name: faults for name, faults in found.items() if faults}
 
 
