@@ -242,12 +242,12 @@ def a_chain(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "arguments"),
     [
-        ({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": doubling(20)}, {"a": 1}),
+        ({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": doubling(24)}, {"a": 1}),
         (
             {"type": "object", "properties": {"a": {"$ref": "#"}}, "patternProperties": {"a": {"$ref": "#"}}},
-            a_chain(20),
+            a_chain(24),
         ),
-        (an_object(a=standing_in_one_another(18)), {"a": {}}),
+        (an_object(a=standing_in_one_another(24)), {"a": {}}),
     ],
 )
 def test_a_check_that_would_double_with_each_level_ends(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
