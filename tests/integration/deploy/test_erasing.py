@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from placet.deploy.migrations.metadata import metadata
-from placet.deploy.retention.erasing import erase
+from placet.deploy.retention.erasing import Erased, erase
 from placet.runtime.database import Database
 from tests.contract.test_retention import OWN_WORDS
 
@@ -73,6 +74,20 @@ def insert(connection: psycopg.Connection, number: int, table: str, given: dict[
     connection.execute(statement, values)
 
 
+async def ada_erased(database_url: str) -> Erased:
+    """Erase her, and return what came of it."""
+    database = Database(database_url, service="gateway", pool_size=1)
+    erased = await erase(database, "ada")
+    await database.close()
+    return erased
+
+
+def put(connection: psycopg.Connection, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """Put rows into their tables."""
+    for number, (table, given) in enumerate(rows):
+        insert(connection, number, table, given)
+
+
 #: What a table says beside, so that a row is as its constraints want it.
 BESIDE: dict[str, dict[str, Any]] = {
     "approval.approvals": {"state": "approved", "closed_at": NOW, "expires_at": NOW + timedelta(days=1)},
@@ -96,9 +111,7 @@ async def test_what_somebody_wrote_goes_with_them(database_url: str, column: str
         for number, who in enumerate(("person:ada", "person:bea")):
             row = {**BESIDE.get(table, {}), OWN_WORDS[column]: who, name: f"{who[7:]} wrote it", "verb": "abstain"}
             insert(connection, number, table, row)
-        database = Database(database_url, service="gateway", pool_size=1)
-        await erase(database, "ada")
-        await database.close()
+        await ada_erased(database_url)
         statement = sql.SQL("SELECT CAST(t AS text) FROM {} AS t").format(sql.Identifier(*table.split(".")))
         left = " ".join(row for (row,) in connection.execute(statement))
     assert (False, True) == ("ada" in left, "bea wrote it" in left)
@@ -117,9 +130,7 @@ def found(database_url: str) -> Any:
 
 async def test_words_go_with_their_call_and_names_where_they_are_names(database_url: str, found: Any) -> None:
     """Of an attempt also in its job, and for who asked; of a veto wherever it is told; another tenant's words stay."""
-    database = Database(database_url, service="gateway", pool_size=1)
-    new = f"person:{(await erase(database, 'ada')).pseudonym}"
-    await database.close()
+    new = f"person:{(await ada_erased(database_url)).pseudonym}"
     gone = LOST.replace(SAID, "[erased]")
     told = DENIED.replace("person:ada", new)
     assert [""] == found("reason", "executor.workspaces")
@@ -159,11 +170,8 @@ async def test_a_permit_that_names_them_goes_when_its_call_is_over(
         ("executor.workspace_entries", entry),
     ]
     with psycopg.connect(database_url, autocommit=True) as connection:
-        for number, (table, given) in enumerate(rows):
-            insert(connection, number, table, given)
-        database = Database(database_url, service="gateway", pool_size=1)
-        erased = await erase(database, "ada")
-        await database.close()
+        put(connection, rows)
+        erased = await ada_erased(database_url)
         (found,) = connection.execute("SELECT permit FROM executor.executions").fetchall()
     assert (left, (permit,)) == (erased.left, found)
 
@@ -181,11 +189,8 @@ async def test_a_short_word_goes_where_it_is_quoted_and_where_it_stands_alone(da
         ),
     ]
     with psycopg.connect(database_url, autocommit=True) as connection:
-        for number, (table, given) in enumerate(rows):
-            insert(connection, number, table, given)
-        database = Database(database_url, service="gateway", pool_size=1)
-        await erase(database, "ada")
-        await database.close()
+        put(connection, rows)
+        await ada_erased(database_url)
         left = connection.execute("SELECT data ->> 'reason' FROM agent.log ORDER BY seq").fetchall()
     assert ['They denied it and said: "[erased]".', "[erased]", "Nobody came.", "No"] == [text for (text,) in left]
 
@@ -216,9 +221,6 @@ async def test_who_is_one_of_many_stays_themselves_while_it_matters(
 ) -> None:
     """Erased meanwhile they could vote twice, decide what they asked for, and lift what somebody else must lift."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        for number, (table, given) in enumerate(rows):
-            insert(connection, number, table, given)
-    database = Database(database_url, service="gateway", pool_size=1)
-    erased = await erase(database, "ada")
-    await database.close()
+        put(connection, rows)
+    erased = await ada_erased(database_url)
     assert (left, True) == (erased.left, bool(erased.pseudonym))
