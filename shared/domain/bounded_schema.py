@@ -70,8 +70,8 @@ def _look() -> None:
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    del schema
-    if validator.is_type(instance, "string") and not _found(pattern, instance):
+    del validator, schema
+    if not _found(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -84,7 +84,7 @@ def _found(pattern: str, text: str) -> bool:
 
 def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     del schema
-    for pattern, subschema in patterns.items() if validator.is_type(instance, "object") else ():
+    for pattern, subschema in patterns.items():
         for name, value in instance.items():
             if _found(pattern, name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
@@ -238,8 +238,8 @@ def _entering(validator: Any, **changes: Any) -> Any:
 
 
 _OWN: dict[str, Any] = {
-    "pattern": _pattern,
-    "patternProperties": _pattern_properties,
+    "pattern": _of("string", _pattern),
+    "patternProperties": _of("object", _pattern_properties),
     "additionalProperties": _additional_properties,
     "anyOf": _any_of,
     "oneOf": _one_of,

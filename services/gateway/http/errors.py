@@ -236,8 +236,9 @@ def _wording(fault: Any, language: str) -> str:
     if kind in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
         return text(language, _FAULTS["string_too_long"], **context)
     if language != LANGUAGES[0] and kind in _FAULTS:
-        # Pydantic joins the last of them in English.
-        context |= {name: str(context[name]).replace("' or '", "', '") for name in ("expected",) if name in context}
+        if "expected" in context:
+            # Pydantic joins the last of them in English.
+            context = {**context, "expected": str(context["expected"]).replace("' or '", "', '")}
         return text(language, _FAULTS[kind], **context)
     return str(fault["msg"]).removeprefix("Value error, ")
 

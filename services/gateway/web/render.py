@@ -65,6 +65,7 @@ def _templates(language: str) -> Environment:
         indented=words.indented,
         exact=words.exact,
         upper_first=words.upper_first,
+        uncounted=words.uncounted,
         who=lambda name: words.who(name, language, _PEOPLE.get({})),
         told=lambda sentence: words.told(sentence, language, _PEOPLE.get({})),
         face=_face,

@@ -26,7 +26,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import set_up_was_run
 from placet.gateway.web.shown import tools_of
-from placet.gateway.web.words import lasting
+from placet.gateway.web.words import lasting, uncounted
 from placet.surfaces.duty import duty_now, hours_words
 from placet.surfaces.texts import number, text
 
@@ -137,13 +137,7 @@ def _days(asked: Asked) -> dict[str, str]:
 async def _history(deps: Deps, caller: Caller, asked: Asked, after: str | None) -> Rows:
     query = history.HistoryQuery.model_validate({**_days(asked), "limit": PAGE, "cursor": after})
     rows, following = _dumped(await history.list_changes(deps, caller, query))
-    return [{**row, "outcome": _outcome(row["detail"])} for row in rows], following
-
-
-def _outcome(detail: Any) -> str:
-    """Return what became of what was asked, where that is less than it says: a vote that did not count."""
-    outcome = detail.get("outcome") if isinstance(detail, dict) else None
-    return outcome if isinstance(outcome, str) and outcome not in {"accepted", "asked", "counted"} else ""
+    return [{**row, "outcome": uncounted(row["detail"])} for row in rows], following
 
 
 async def _limits(deps: Deps, caller: Caller, _asked: Asked, after: str | None) -> Rows:

@@ -139,6 +139,12 @@ def event(name: str, language: str = _ENGLISH) -> str:
     return text(language, visible(name).replace("_", " ")) if name else ""
 
 
+def uncounted(detail: Any) -> str:
+    """Return what became of a row of the history where that is less than it says, such as a vote that did not count."""
+    outcome = detail.get("outcome") if isinstance(detail, Mapping) else None
+    return outcome if isinstance(outcome, str) and outcome not in {"accepted", "asked", "counted"} else ""
+
+
 def doubted(error: str, language: str = _ENGLISH) -> str:
     """Return what a call's result says, in a language as far as the words are ours and the same for every tool."""
     before, found, after = visible(error).rpartition(MAY_HAVE_RUN)

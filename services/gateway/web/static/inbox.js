@@ -278,10 +278,11 @@ addEventListener("pagehide", () => events.close());
 // Kept by the browser while another page was shown: its stream is over, and what was pressed in it is sent.
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 
+const again = performance.getEntriesByType("navigation")[0].type !== "navigate";
 for (const box of document.querySelectorAll("input[form=batch]")) {
   known.add(callIn(box));
   // Selected anew would be what somebody took out before they loaded the page again.
-  if (performance.getEntriesByType("navigation")[0].type !== "navigate") box.checked = false;
+  if (again) box.checked = false;
 }
 keyboard(document);
 plans(document);
