@@ -50,10 +50,10 @@ JOIN agent.tool_calls AS c USING (call_id)
 WHERE e.finished_at < current_setting('placet.settled')::timestamptz AND c.result_kind IS DISTINCT FROM CASE
     WHEN e.mode = 'staged_call' THEN 'staged' WHEN e.state = 'resolved' THEN 'unknown' ELSE e.state
 END
-    -- Unless an operator gave up the answer that was on its way.
+    -- Unless an operator gave up its permit or its answer: what was discarded keeps no body, its history names the call.
     AND NOT EXISTS (
-        SELECT FROM dead_letters.dead_letters AS d
-        WHERE d.tenant = e.tenant AND d.state = 'discarded' AND strpos(d.body, e.call_id) > 0
+        SELECT FROM dead_letters.history AS h
+        WHERE h.machine = 'dead-letter' AND h.to_state = 'discarded' AND h.tenant = e.tenant AND h.call_id = e.call_id
     )
 
 -- name: outboxes_are_drained
@@ -83,11 +83,11 @@ HAVING bool_and(d.state = 'given_up' AND NOT d.alerted)
 
 -- name: discarded_letters_end_their_calls
 -- 7: An operator who discards a dead letter ends its call; nobody waits for it any more.
-SELECT d.tenant, d.dead_letter_id AS subject, 'call ' || c.call_id || ' still waits' AS found
-FROM dead_letters.dead_letters AS d
-JOIN agent.tool_calls AS c ON c.tenant = d.tenant AND c.state <> 'answered' AND strpos(d.body, c.call_id) > 0
-WHERE d.state = 'discarded' AND d.resolved_at < current_setting('placet.settled')::timestamptz
-    AND d.message_type LIKE 'placet.tool-call.%'
+SELECT h.tenant, h.subject_id AS subject, 'call ' || c.call_id || ' still waits' AS found
+FROM dead_letters.history AS h
+JOIN agent.tool_calls AS c ON c.tenant = h.tenant AND c.call_id = h.call_id AND c.state <> 'answered'
+WHERE h.machine = 'dead-letter' AND h.to_state = 'discarded'
+    AND h.at < current_setting('placet.settled')::timestamptz
 
 -- name: messages_are_heard_once
 -- 8: A message stands once in the log of its conversation, however often it came.

@@ -10,6 +10,7 @@ import aio_pika
 import psycopg
 import pytest
 
+from placet.cli import invariants
 from tests.e2e.scenes import SECRET
 from tests.e2e.test_receipts import PARTS, ended, receipt_of, verified
 from tests.support.people import Caller, a_visitor, is_result
@@ -117,6 +118,9 @@ async def test_a_call_whose_permit_was_discarded_can_be_read_and_has_a_receipt(
     with psycopg.connect(system.database_url) as connection:
         body = "SELECT body FROM dead_letters.dead_letters WHERE dead_letter_id = %s"
         assert [("",)] == connection.execute(body, [letters[0]["id"]]).fetchall()
+    # Its executor says "refused" and its conversation "failed": that an operator gave it up explains it.
+    found = invariants.check(system.database_url, settled_after_seconds=0)
+    assert [[]] == [broken for each, broken in found.items() if each.name == "executions_are_answered"]
 
 
 async def rejected(url: str, queue: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from placet.cli import invariants
+from placet.dead_letters.states import MACHINE as LETTER
 
 #: What a column holds for which a violation does not care, by its type.
 _ANYTHING: Mapping[str, str] = {
@@ -74,6 +75,7 @@ _VOTE = row(
     counted_revision=1,
     decided_at=_LATER,
 )
+_GIVEN_UP = _moved("dead_letters", LETTER.name, LETTER.initial, "discarded", "discard", call_id="x")
 #: For each query the rows that break it.
 PLANTED: Mapping[str, Sequence[Row]] = {
     "calls_wait_for_a_reason": [_call(proposed_at=_LONG_AGO)],
@@ -93,13 +95,7 @@ PLANTED: Mapping[str, Sequence[Row]] = {
     ],
     "discarded_letters_end_their_calls": [
         _call(),
-        row(
-            "dead_letters.dead_letters",
-            state="discarded",
-            resolved_at=_LONG_AGO,
-            message_type="placet.tool-call.permitted.v1",
-            body='{"call_id": "x"}',
-        ),
+        _GIVEN_UP,
     ],
     "messages_are_heard_once": [
         row("agent.log", conversation_id="c", seq=seq, type="message", data='{"role": "user", "message_id": "m"}')
@@ -249,6 +245,18 @@ def test_a_right_too_many_is_found(name: str, database: psycopg.Connection) -> N
     for statement in RIGHTS[name]:
         database.execute(statement.encode())
     assert {name} <= _broken(database)
+
+
+def test_a_call_that_was_given_up_may_end_otherwise(database: psycopg.Connection) -> None:
+    """Its executor refused it, its conversation hears that it failed: an operator discarded what held its permit."""
+    for planted in (
+        _call(state="answered", result_kind="failed"),
+        _execution(state="refused", finished_at=_LONG_AGO),
+    ):
+        _plant(database, planted)
+    before = "executions_are_answered" in _broken(database)
+    _plant(database, _GIVEN_UP)
+    assert (True, False) == (before, "executions_are_answered" in _broken(database))
 
 
 def test_a_living_system_may_take_its_time(database: psycopg.Connection) -> None:
