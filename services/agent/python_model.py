@@ -18,6 +18,7 @@ from typing import Any
 
 from placet.agent.model_answer import ANSWER_MAX
 from placet.contracts.errors import PlacetError
+from placet.runtime.watchdog import at_leisure
 
 PROVIDER = "python"
 #: Letters of the longest word that counts as one.
@@ -67,8 +68,9 @@ class PythonAnswer:
         function, asked = function_of(name), (messages, tools, choice)
         at_once: bool = iscoroutinefunction(function)
         loop = asyncio.get_running_loop()
-        said = function(*asked) if at_once else await loop.run_in_executor(_THREAD, function, *asked)
-        message = await said if isawaitable(said) else said
+        with at_leisure():
+            said = function(*asked) if at_once else await loop.run_in_executor(_THREAD, function, *asked)
+            message = await said if isawaitable(said) else said
         words_read = sum(_words(_text_of(each.get("content"))) for each in messages)
         # No more is looked at than shows that an answer is too long.
         content, calls = (message.get("content") or "")[:_READ_MAX], message.get("tool_calls") or ()

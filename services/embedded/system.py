@@ -31,6 +31,7 @@ from placet.runtime.in_process import InProcessBus
 from placet.runtime.service import Service, runtime_on
 from placet.runtime.settings import Settings
 from placet.runtime.tracing import TRACING, set_up_tracing
+from placet.runtime.watchdog import watchdog
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +97,8 @@ async def run(embedded: Embedded, say: Say, ready: Callable[[str], None]) -> Non
         await stack.enter_async_context(postgres.kept_running())
         link = await stack.enter_async_context(_services(embedded, url, say))
         ready(link)
-        await stopping.wait()
+        with watchdog(Settings().step_seconds):
+            await stopping.wait()
         say("stopping")
 
 

@@ -38,6 +38,7 @@ from placet.runtime import points
 from placet.runtime.database import is_outage
 from placet.runtime.slots import Slots, under_lease
 from placet.runtime.tracing import TRACING
+from placet.runtime.watchdog import at_leisure
 from placet.runtime.work import UnitOfWork
 from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
@@ -106,7 +107,8 @@ class Worker:
         """Run a claimed attempt in a slot; returns at once."""
         doing = self._commit(attempt) if attempt.mode == "commit" else self._run(attempt)
         name = f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}"
-        self.slots.spawn(doing, name=name, tenant=attempt.call.tenant)
+        with at_leisure():
+            self.slots.spawn(doing, name=name, tenant=attempt.call.tenant)
 
     async def _commit(self, attempt: Attempt) -> None:
         """Commit a workspace under a lease; broken off for whatever reason, the sweeper has it gone on with."""

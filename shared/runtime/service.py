@@ -34,6 +34,7 @@ from placet.runtime.rabbit import RabbitBus
 from placet.runtime.settings import Settings, default_credentials, refuse_unknown, what_is_wrong
 from placet.runtime.slots import Slots
 from placet.runtime.tracing import TRACING, set_up_tracing
+from placet.runtime.watchdog import watchdog
 from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
@@ -219,7 +220,8 @@ async def run_until_told(service: Service, settings: Settings) -> None:
             return
         starting.result()
         _settle_memory()
-        await told
+        with watchdog(settings.step_seconds):
+            await told
 
 
 async def _end_all_but(others: set[asyncio.Task[Any]]) -> None:

@@ -101,6 +101,12 @@ class Settings(BaseSettings):
     )
     health_host: str = Field(default="127.0.0.1", description="Address of /healthz, /readyz, /metrics of each service.")
     health_port: int = Field(default=0, ge=0, le=65535, description="Their port; 0 opens none.")
+    step_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        description="CPU that a task of the event loop uses without letting others go on, before it is ended: a guard "
+        "against input that nobody thought of. Own code of tools and models is not watched; 0: nothing is.",
+    )
     drain_seconds: float = Field(default=20.0, gt=0, description="How long a stop waits for what is running.")
 
     def add_own_code(self) -> None:

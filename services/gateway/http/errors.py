@@ -20,6 +20,7 @@ from starlette.routing import Match
 from placet.contracts.errors import Refused
 from placet.runtime.database import is_outage
 from placet.runtime.driver import DatabaseError
+from placet.runtime.watchdog import TooLong
 from placet.surfaces.texts import LANGUAGES, accepted, language_of, text
 
 log = structlog.get_logger(__name__)
@@ -145,6 +146,7 @@ def answer_with_problems(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(DatabaseError, _database)
+    app.add_exception_handler(TooLong, _too_dear)
     app.add_exception_handler(Exception, _bug)
 
 
@@ -196,6 +198,12 @@ async def _database(request: Request, error: Exception) -> JSONResponse:
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
     title, language = "The database is away; try again soon.", wished(request)
     return problem(503, title, kind="unavailable", headers=headers, language=language)
+
+
+async def _too_dear(request: Request, error: Exception) -> JSONResponse:
+    log.error("http.too_dear", method=request.method, path=_route(request), exc_info=error)
+    title = "To answer this would keep everybody else waiting for too long."
+    return problem(422, title, kind="too-dear", language=wished(request))
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

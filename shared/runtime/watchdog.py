@@ -1,0 +1,91 @@
+"""Ends a task that keeps the event loop to itself: whatever strangers find that is dear, others wait a few seconds.
+
+A timer of the process' CPU ticks; on a tick the loop is asked to come round. Where the same task is still in the same
+step some ticks later, and has used the CPU for longer than it may, `TooLong` is raised in it where it stands. A task
+that waits uses no CPU, so a slow database or a busy machine ends nothing. What belongs to the house and may take its
+time, such as a tool's own code, says so with `at_leisure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+
+import structlog
+from prometheus_client import Counter
+
+log = structlog.get_logger(__name__)
+
+#: Ticks within the time that a step may take: it ends at most one of them late.
+_TICKS = 8
+_LEISURE: ContextVar[bool] = ContextVar("leisure", default=False)
+TOO_LONG = Counter("placet_steps_too_long_total", "Tasks that kept the event loop to themselves and were ended.")
+
+
+class TooLong(Exception):
+    """A step of a task used more CPU than one may: the same input would do so again."""
+
+
+@contextmanager
+def at_leisure() -> Iterator[None]:
+    """Let what the block calls keep the loop as long as it likes; tasks that it begins may too."""
+    token = _LEISURE.set(True)
+    try:
+        yield
+    finally:
+        _LEISURE.reset(token)
+
+
+@contextmanager
+def watchdog(seconds: float) -> Iterator[None]:
+    """End each step of a task on the running loop that uses more CPU than `seconds`, while the block runs; 0: none.
+
+    Signals reach the main thread alone, so on another one nothing is watched.
+    """
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watch = _Watch(asyncio.get_running_loop(), seconds)
+    before = signal.signal(signal.SIGPROF, watch.tick)
+    signal.setitimer(signal.ITIMER_PROF, seconds / _TICKS, seconds / _TICKS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+class _Watch:
+    """What is known of the step that runs: whose it is, and the CPU this thread had used when it was first seen."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._task: asyncio.Task[object] | None = None
+        self._since = 0.0
+        self._asked = False
+
+    def _came_round(self) -> None:
+        self._asked, self._task = False, None
+
+    def tick(self, _signal: int, _frame: FrameType | None) -> None:
+        """Look at the task that runs; raise in it where it has been running for too long."""
+        task, used = asyncio.current_task(self._loop), time.thread_time()
+        if not self._asked or task is not self._task:
+            self._task, self._since = task, used
+            if not self._asked:
+                self._asked = True
+                self._loop.call_soon_threadsafe(self._came_round)
+            return
+        if task is None or used - self._since <= self._seconds or _LEISURE.get():
+            return
+        # It may catch this and go on: then it has as long again.
+        self._since = used
+        TOO_LONG.inc()
+        raise TooLong(f"one step of it took more than {self._seconds:g} s of CPU")
