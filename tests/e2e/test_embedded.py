@@ -286,3 +286,14 @@ async def test_a_job_survives_a_power_cut(embedded: Embedded) -> None:
     embedded.start()
     job = await ended(ada, job_id)
     assert ("done", 0) == (job["state"], wrong_moves(job))
+
+
+async def test_a_step_that_takes_too_long_is_ended(embedded: Embedded) -> None:
+    """What keeps everybody waiting is a problem for who asked for it, and the next one is answered."""
+    embedded.environment = {"PLACET_STEP_SECONDS": "0.05"}
+    embedded.start()
+    caller = embedded.caller()
+    # To draw the whole API for the first time takes several times as long.
+    dear = await caller.request("GET", "/openapi.json")
+    next_one = await caller.request("GET", "/healthz")
+    assert (422, "urn:placet:problem:too-dear", 200) == (dear.status_code, dear.json()["type"], next_one.status_code)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.conftest import migrate
@@ -122,3 +124,18 @@ async def test_a_gated_call_is_one_trace_one_line_a_change_and_in_the_metrics(
             port = observed.processes[f"{name}-1"].health_port
             text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
         assert [] == [each for each in (*expected, "placet_outbox_age_seconds") if f"\n{each}" not in text], name
+
+
+def test_a_step_that_takes_too_long_is_counted(
+    databases: Databases, virtual_hosts: VirtualHosts, tmp_path: Path
+) -> None:
+    """A service of its own ends it too; who asked for it is told, and operators see that it happened."""
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(tmp_path, database_url, rabbitmq_url, environment={"PLACET_STEP_SECONDS": "0.05"})
+        with running(made, {"gateway": 1}):
+            # To draw the whole API for the first time takes several times as long.
+            dear = httpx.get(f"{made.url}/openapi.json", timeout=60)
+            metrics = httpx.get(f"{made.url}/metrics", timeout=60)
+    counted = [line.split() for line in metrics.text.splitlines() if line.startswith("placet_steps_too_long_total")]
+    assert (422, 1) == (dear.status_code, len(counted))
+    assert float(counted[0][1]) >= 1
