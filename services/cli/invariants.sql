@@ -145,19 +145,28 @@ GROUP BY subject_id HAVING count(*) > 1
 -- 15: What ran was let through by a rule, or by people.
 SELECT e.tenant, e.call_id AS subject, 'begun without a right of ' || e.permit_issuer AS found
 FROM executor.executions AS e
-WHERE e.begun_at IS NOT NULL AND NOT EXISTS (
+WHERE e.begun_at IS NOT NULL AND e.mode IS DISTINCT FROM 'staged_call' AND NOT EXISTS (
     SELECT FROM policy.verdicts AS v
     WHERE e.permit_issuer = 'policy' AND v.call_id = e.call_id AND v.tenant = e.tenant
         AND v.effect = CASE e.mode WHEN 'stage' THEN 'stage' ELSE 'allow' END
 ) AND NOT EXISTS (
     SELECT FROM approval.approvals AS a
-    WHERE e.permit_issuer = 'approval' AND a.tenant = e.tenant AND a.state = 'approved' AND a.call_id = coalesce(
-        (
-            SELECT w.commit_call_id FROM executor.workspace_entries AS w
-            WHERE e.mode = 'staged_call' AND w.call_id = e.call_id
-        ),
-        e.call_id
-    )
+    WHERE e.permit_issuer = 'approval' AND a.tenant = e.tenant AND a.state = 'approved' AND a.call_id = e.call_id
+)
+UNION ALL
+-- A staged call by the right of its commit. Its workspace goes long before it does, and its history says which that was.
+SELECT e.tenant, e.call_id, 'begun without a commit that was let through'
+FROM executor.executions AS e
+JOIN executor.history AS h
+    ON h.machine = 'execution' AND h.event = 'released' AND h.call_id = e.call_id AND h.tenant = e.tenant
+WHERE e.mode = 'staged_call' AND NOT EXISTS (
+    SELECT FROM policy.verdicts AS v
+    WHERE e.permit_issuer = 'policy' AND v.verdict_id = h.detail ->> 'reference' AND v.tenant = e.tenant
+        AND v.tool = 'commit_changes' AND v.effect = 'allow'
+) AND NOT EXISTS (
+    SELECT FROM approval.approvals AS a
+    WHERE e.permit_issuer = 'approval' AND a.approval_id = h.detail ->> 'reference' AND a.tenant = e.tenant
+        AND a.tool = 'commit_changes' AND a.state = 'approved'
 )
 
 -- name: approved_is_what_ran

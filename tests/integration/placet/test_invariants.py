@@ -259,6 +259,25 @@ def test_a_call_that_was_given_up_may_end_otherwise(database: psycopg.Connection
     assert (True, False) == (before, "executions_are_answered" in _broken(database))
 
 
+@pytest.mark.parametrize(
+    ("issuer", "right"),
+    [
+        ("approval", row("approval.approvals", approval_id="r", tool="commit_changes", state="approved")),
+        ("policy", row("policy.verdicts", verdict_id="r", tool="commit_changes", effect="allow")),
+    ],
+)
+def test_a_staged_call_has_the_right_of_its_commit(issuer: str, right: Row, database: psycopg.Connection) -> None:
+    """Also once its workspace was purged: who let the commit through stands in its history."""
+    for planted in (
+        _execution(begun_at=_LONG_AGO, permit_issuer=issuer, mode="staged_call"),
+        _moved("executor", "execution", "staged", "running", "released", call_id="x", detail='{"reference": "r"}'),
+    ):
+        _plant(database, planted)
+    before = "begun_by_right" in _broken(database)
+    _plant(database, right)
+    assert (True, False) == (before, "begun_by_right" in _broken(database))
+
+
 def test_a_living_system_may_take_its_time(database: psycopg.Connection) -> None:
     """What was committed to be sent a moment ago is no violation yet."""
     _plant(database, row("agent.outbox", id="x"))
