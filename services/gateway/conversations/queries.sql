@@ -86,14 +86,29 @@ WHERE a.tenant = :tenant AND a.conversation_id = :conversation_id AND a.type = '
 )
 
 -- name: tail
-SELECT seq, type, at, data FROM read.log
-WHERE tenant = :tenant AND conversation_id = :conversation_id
-ORDER BY seq DESC LIMIT :most
+-- `bytes`: of what is newer than an item. The newest is there whatever its size.
+SELECT seq, type, at, data FROM (
+    SELECT seq, type, at, data, coalesce(sum(octet_length(data::text)) OVER newer, 0) AS bytes
+    FROM (
+        SELECT seq, type, at, data FROM read.log
+        WHERE tenant = :tenant AND conversation_id = :conversation_id
+        ORDER BY seq DESC LIMIT :most
+    ) AS newest
+    WINDOW newer AS (ORDER BY seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) AS weighed
+WHERE bytes < :bytes_max ORDER BY seq DESC
 
 -- name: tail_of_types
-SELECT seq, type, at, data FROM read.log
-WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = ANY(:types::text[])
-ORDER BY seq DESC LIMIT :most
+SELECT seq, type, at, data FROM (
+    SELECT seq, type, at, data, coalesce(sum(octet_length(data::text)) OVER newer, 0) AS bytes
+    FROM (
+        SELECT seq, type, at, data FROM read.log
+        WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = ANY(:types::text[])
+        ORDER BY seq DESC LIMIT :most
+    ) AS newest
+    WINDOW newer AS (ORDER BY seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) AS weighed
+WHERE bytes < :bytes_max ORDER BY seq DESC
 
 -- name: end_of_call
 SELECT data FROM read.log

@@ -21,6 +21,8 @@ from placet.runtime.work import Work
 Place = tuple[str, str]
 #: Characters of a first message that a list shows.
 TITLE_MAX = 80
+#: JSON of the newest items that are read at once, in bytes: who reads makes one answer of them.
+TAIL_BYTES_MAX = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +201,12 @@ async def surfaced_in(connection: Connection, tenant: str, conversation_id: str)
 async def tail(
     connection: Connection, tenant: str, conversation_id: str, limit: int, types: Sequence[ItemType] = ()
 ) -> list[Item]:
-    """Return the newest items of a conversation, of some types only where any are named; oldest first."""
+    """Return the newest items of a conversation, of some types only where any are named; oldest first.
+
+    There are fewer than `limit` where these would be more than TAIL_BYTES_MAX.
+    """
     given: dict[str, Any] = {"tenant": tenant, "conversation_id": conversation_id, "most": limit}
+    given["bytes_max"] = TAIL_BYTES_MAX
     if types:
         found = await connection.run(QUERIES.tail_of_types, **given, types=list(types))
     else:

@@ -102,9 +102,13 @@ class Transcript:
         """Return the messages, each {id, role, …}."""
         return [self._messages[message_id] for message_id in self._order]
 
-    def snapshot(self) -> Event:
-        """Return the event with all messages; activities of other types than ours stay as the client has them."""
-        ours = {"@ag-ui/client": {"authoritativeActivityTypes": [APPROVAL]}}
+    def snapshot(self, *, older: bool) -> Event:
+        """Return the event with all messages; activities of other types than ours stay as the client has them.
+
+        `older`: there are messages before these, and it says so.
+        """
+        ours: dict[str, Any] = {"@ag-ui/client": {"authoritativeActivityTypes": [APPROVAL]}}
+        ours |= {OURS: {"older": True}} if older else {}
         return {"type": "MESSAGES_SNAPSHOT", "messages": self.messages(), "metadata": ours}
 
     def _put(self, message_id: str, members: Message, at: int | None = None) -> None:
@@ -133,6 +137,8 @@ class Goal:
     #: Who answers, {state, operator, text}; empty for the agent. And how often that has changed.
     holder: Data = field(default_factory=dict)
     holder_revision: int = 0
+    #: Whether the conversation has more than the run begins with.
+    older: bool = False
 
 
 @dataclass
@@ -203,7 +209,7 @@ class AgUiState:
         if goal.holder and not self.holder:
             self.holder = _shown_holder(goal.holder)
         if self.transcript.differs(goal.messages):
-            yield self.transcript.snapshot()
+            yield self.transcript.snapshot(older=self.goal.older)
         yield self._state()
         yield from ({"type": "CUSTOM", "name": "placet.refused", "value": dict(each)} for each in goal.refused)
         if goal.error:
@@ -297,7 +303,7 @@ class AgUiState:
         text = _json({} if call.arguments is None else call.arguments)
         if self.transcript.edit(call.call_id, text):
             # What was streamed of a call cannot be taken back, but its message can be replaced.
-            yield self.transcript.snapshot()
+            yield self.transcript.snapshot(older=self.goal.older)
         else:
             parent = {"parentMessageId": self.parent} if self.parent else {}
             self.parent = self.parent or call.call_id

@@ -214,6 +214,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
         error=_error(resumed, problems),
         holder=snapshot.holder,
         holder_revision=snapshot.conversation.holder_revision,
+        older=snapshot.older,
     )
     return StreamingResponse(_frames(deps, caller, goal, snapshot), media_type="text/event-stream", headers=HEADERS)
 

@@ -222,11 +222,12 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
 async def show(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6") -> dict[str, Any]:
     """Return the chat's messages as the SDK keeps them, for `useChat({messages})`: `{id, messages}`.
 
-    Every version keeps them in the same form.
+    Every version keeps them in the same form. `older: true` beside them: there are more, which are left out.
     """
     del version
     snapshot = await streams.read(deps, caller, own_id(caller.tenant, chat_id), streams.HISTORY_MAX)
-    return {"id": chat_id, "messages": history(snapshot.items)}
+    older = {"older": True} if snapshot.older else {}
+    return {"id": chat_id, "messages": history(snapshot.items), **older}
 
 
 @router.get(

@@ -20,7 +20,8 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading
 from placet.gateway.store.read import load_approvals
 
-#: Items that a stream reads to know the calls that may still wait, and that a history is made of; the newest ones.
+#: Items that a stream reads to know the calls that may still wait, and that a history is made of; the newest ones, as
+#: far as the log gives them at once.
 TAIL_MAX, HISTORY_MAX = 1_000, 5_000
 #: A client that is gone is noticed when something is sent, in seconds.
 SILENCE_SECONDS = 5.0
@@ -36,6 +37,11 @@ class Snapshot(NamedTuple):
     def newest(self) -> int:
         """Number of the newest item; 0 where there is none."""
         return self.items[-1].id if self.items else 0
+
+    @property
+    def older(self) -> bool:
+        """Whether there are older items than these."""
+        return bool(self.items) and self.items[0].id > 1
 
     @property
     def holder(self) -> Data:
