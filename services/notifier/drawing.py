@@ -22,12 +22,12 @@ from placet.contracts.messages import (
 )
 from placet.contracts.messages.approvals import ProgressKind
 from placet.domain.approvers import identity_of
-from placet.domain.card_text import visible, visible_lines
+from placet.domain.card_text import NONE, visible, visible_lines
 from placet.domain.duty import OnDuty
 from placet.domain.grants import offered_again
 from placet.domain.risk import acts, why_alone
 from placet.notifier.cards import Card, CommentShown, DutyShown, PlanLine, VoteShown
-from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
+from placet.surfaces.card import ARGUMENT_MAX, Argument, arguments_of, cut, drawn, named, needed, quoted, tricks
 from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
 from placet.surfaces.texts import moment, text
 
@@ -85,7 +85,8 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
     `plan`: of a commit, what it would do; its arguments, which are ids, say nothing to people.
     """
     rule, call = news.approval, news.call
-    arguments = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX, call.origins) if plan is None else []
+    shown = call.shown_arguments if plan is None else ""
+    found = drawn(shown, critical, ARGUMENT_MAX, call.origins, most=ARGUMENTS_MAX)
     planned = _planned(plan, pen.locale) if plan is not None else {}
     told = call.origins if acts(news.category or "") else None
     return Card(
@@ -100,8 +101,8 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         names={visible(call.requester): pen.name_of(call.requester)},
         reason=visible(news.reason),
         rule=visible(news.rule),
-        arguments=arguments[:ARGUMENTS_MAX],
-        arguments_left_out=max(0, len(arguments) - ARGUMENTS_MAX),
+        arguments=list(found.arguments),
+        arguments_left_out=found.left_out,
         quote=quoted(call.quote),
         asked=quoted(call.asked),
         warnings=[each.said(pen.locale) for each in tricks(call.shown_arguments, told)],
@@ -205,12 +206,12 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
     elif news.call is not None:
         call = news.call
         after = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX, call.origins)
-        arguments = list(edited(card.arguments, after))
+        arguments, without = _edited(card, after)
         changes |= {
             "summary": news.summary or card.summary,
             "digest": news.call.digest,
-            "arguments": arguments[:ARGUMENTS_MAX],
-            "arguments_left_out": max(0, len(arguments) - ARGUMENTS_MAX),
+            "arguments": arguments,
+            "arguments_left_out": without,
             "warnings": [each.said(card.locale) for each in tricks(call.shown_arguments, call.origins)],
         }
     match news.kind:
@@ -227,6 +228,22 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
             words = "{needed}; {others} may decide too"
             changes["needed"] = text(card.locale, words, needed=card.needed, others=others)
     return replace(card, **changes)
+
+
+def _edited(card: Card, after: Iterable[Argument]) -> tuple[list[Argument], int]:
+    """Return the arguments after an edit, each that differs from what was proposed with what it was then.
+
+    What was taken away follows. Where not all fit, those that changed do; the number is of those that are left out.
+    """
+    proposed = {each.name: each.text if each.changed_from is None else each.changed_from for each in card.arguments}
+    found = []
+    for each in after:
+        # What the card before had no room for is not new.
+        was = proposed.pop(each.name, each.text if card.arguments_left_out else "")
+        found.append(each if was == each.text else replace(each, changed_from=was))
+    found += [Argument(name, NONE, critical=True, changed_from=was) for name, was in proposed.items() if was]
+    chosen = sorted(range(len(found)), key=lambda row: found[row].changed_from is None)[:ARGUMENTS_MAX]
+    return [found[row] for row in sorted(chosen)], len(found) - len(chosen)
 
 
 def for_another(card: Card, pen: Pen) -> Card:

@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, canonical_text
@@ -39,6 +40,7 @@ _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 #: Letters and marks that print as nothing although their category says otherwise.
 _HIDDEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0}
 _HIDDEN |= set(range(0xFE00, 0xFE10)) | set(range(0xE0100, 0xE01F0))
+_LOOKS_PRINTED = re.compile("[" + "".join(map(chr, sorted(_HIDDEN))) + "]")
 #: The last variation selector where every keyboard writes it: behind a pictogram, and in a keycap.
 _OF_EMOJI = re.compile(
     "(?<=[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55"
@@ -48,7 +50,7 @@ _OF_EMOJI = re.compile(
 
 def visible(text: str) -> str:
     """Return `text` with every control, bidirectional and otherwise invisible character as `[U+XXXX]`."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or not _LOOKS_PRINTED.search(text)):
         return text
     of_emoji = {found.start() for found in _OF_EMOJI.finditer(text)}
     return "".join(
@@ -138,6 +140,7 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+@lru_cache(maxsize=4096)
 def _script(char: str) -> str:
     """Return the name of a character's alphabet, `Cyrillic`; empty for one that belongs to all."""
     from confusable_homoglyphs.categories import alias  # noqa: PLC0415 - half a megabyte that few services need

@@ -7,9 +7,9 @@ draws it keeps these in a box that no other argument begins in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
@@ -22,10 +22,11 @@ from placet.domain.directory import Directory
 from placet.domain.grants import AGAIN_SECONDS
 from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
 from placet.domain.tool_schema import pointer
+from placet.surfaces.leaves import Names, Path, leaves, path_of, tail_of
 from placet.surfaces.texts import plural, text
 
-#: Characters of one step of the path to an argument: all leaves below it have it in their names.
-STEP_MAX = 120
+#: Values of one call that a page draws, each in a row of its own; a call may have tens of thousands.
+ROWS_MAX = 200
 #: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
 ARGUMENT_MAX = 1_000
 QUOTE_MAX = 600
@@ -104,6 +105,15 @@ def critical_arguments(tools: Mapping[str, ToolSpec], tool: str, schema_digest: 
     return [path for template in (spec.summary or {}).values() for path in placeholders(template)]
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a place with little room draws of a call's arguments; whoever draws it says what is left out."""
+
+    arguments: tuple[Argument, ...]
+    #: Values that have no row.
+    left_out: int = 0
+
+
 def arguments_of(
     shown: str, critical: Collection[str] = (), longest: int | None = None, origins: Origins | None = None
 ) -> list[Argument]:
@@ -114,33 +124,61 @@ def arguments_of(
     A value longer than `longest` is cut, and names the digest of all of it: no edit of its end goes unseen. What is no
     JSON object has no arguments.
     """
-    found = [
-        Argument(
-            leaf.name,
-            _value(leaf.value, longest),
-            critical=bool(critical) and _is_critical(".".join(leaf.path), critical),
-            redacted=leaf.value == REDACTED,
-            places=_places(origins, leaf.path),
-        )
-        for leaf in _leaves(_parsed(shown), _Leaf())
-    ]
-    return sorted(found, key=lambda each: not each.critical)
+    return list(drawn(shown, critical, longest, origins).arguments)
 
 
-def edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Argument]:
-    """Yield the arguments after an edit, each that differs from what was proposed with what it was then.
+def drawn(
+    shown: str,
+    critical: Collection[str] = (),
+    longest: int | None = None,
+    origins: Origins | None = None,
+    *,
+    proposed: str | None = None,
+    most: int | None = None,
+) -> Drawn:
+    """Return the arguments as `arguments_of` does, at most `most` of them; each that differs from `proposed` says so.
 
-    What was taken away follows.
+    Left out is what decides least: not what an edit changed, nor what the sentence names, nor what stood somewhere.
     """
-    proposed: dict[str, str] = {
-        each.name: each.text if each.changed_from is None else each.changed_from for each in before
-    }
-    for each in after:
-        was = proposed.pop(each.name, "")
-        yield each if was == each.text else replace(each, changed_from=was)
-    for name, was in proposed.items():
-        if was:
-            yield Argument(name, NONE, critical=True, changed_from=was)
+    now, names = _leaves_of(shown), Names()
+    changed, gone = _changes(now, proposed, longest) if proposed is not None else ({}, [])
+    rows = [*now, *gone]
+    first = [tuple(each.split(".")) for each in critical]
+    marked = {row for row, (path, _) in enumerate(now) if any(path[: len(each)] == each for each in first)}
+    marked.update(range(len(now), len(rows)))
+    chosen = list(range(len(rows)))
+    if most is not None and len(rows) > most:
+        known = set(map(path_of, origins or ()))
+        if marked or changed or known:
+            chosen.sort(key=lambda row: (rows[row][0] not in changed, row not in marked, rows[row][0] not in known))
+        chosen = sorted(chosen[:most])
+    # What was taken away comes last.
+    chosen.sort(key=lambda row: (row >= len(now), row not in marked))
+
+    def argument(row: int) -> Argument:
+        path, value = rows[row]
+        if row >= len(now):
+            return Argument(names.of(path), NONE, critical=True, changed_from=changed[path])
+        places, words = _places(origins, path), _value(value, longest)
+        return Argument(names.of(path), words, row in marked, value == REDACTED, changed.get(path), places)
+
+    return Drawn(tuple(map(argument, chosen)), len(rows) - len(chosen))
+
+
+def _changes(
+    now: Iterable[tuple[Path, Any]], proposed: str, longest: int | None
+) -> tuple[dict[Path, str], list[tuple[Path, Any]]]:
+    """Return what each value was that is another than proposed, empty for "not there"; and what is not there now."""
+    before = dict(_leaves_of(proposed))
+    changed: dict[Path, str] = {}
+    for path, value in now:
+        # An empty text and nothing look the same.
+        was = before.pop(path, "")
+        same = type(was) is type(value) and was == value
+        if not same and (words := "" if was == "" else _value(was, longest)) != _value(value, longest):
+            changed[path] = words
+    gone = [(path, value) for path, value in before.items() if value != ""]
+    return changed | {path: _value(value, longest) for path, value in gone}, gone
 
 
 def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
@@ -149,14 +187,20 @@ def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
     `origins` of a call that acts on the world: an address in it that only tools' outputs named is told too.
     """
     found: list[Trick] = []
-    for leaf in _leaves(_parsed(shown), _Leaf()):
-        words, name = leaf.value if isinstance(leaf.value, str) else "", leaf.name
-        tools = from_tools_alone(_places(origins, leaf.path) or ()) if is_target(words) else []
+    names = Names()
+    for path, value in _leaves_of(shown):
+        if len(found) >= TRICKS_MAX:
+            break
+        words = value if isinstance(value, str) else ""
+        tools = from_tools_alone(_places(origins, path) or ()) if origins and is_target(words) else []
         if tools:
-            found.append(Trick(name, tools=tuple(map(visible, tools))))
-        if visible_lines(words) != words or leaf.odd:
-            found.append(Trick(name))
-        found += [Trick(name, cut(visible(word), _WORD_MAX), tuple(scripts)) for word, scripts in mixed_scripts(words)]
+            found.append(Trick(names.of(path), tools=tuple(map(visible, tools))))
+        if (words and visible_lines(words) != words) or names.is_odd(path):
+            found.append(Trick(names.of(path)))
+        found += [
+            Trick(names.of(path), cut(visible(word), _WORD_MAX), tuple(scripts))
+            for word, scripts in mixed_scripts(words)
+        ]
     return found[:TRICKS_MAX]
 
 
@@ -214,58 +258,23 @@ def names_in(directory: Directory) -> Callable[[str], str]:
     return name_of
 
 
-def tail_of(shown: str) -> str:
-    """Return what stands behind a value that is cut: its length and digest, so that no two of them look alike."""
-    return f"… [{len(shown)}, SHA-256 {sha256(shown.encode()).hexdigest()[:16]}]"
-
-
 def cut(words: str, length: int) -> str:
     """Return `words`, its end left out where it is longer than `length` characters."""
     return words if len(words) <= length else words[: length - 1] + "…"
 
 
-def _is_critical(path: str, critical: Collection[str]) -> bool:
-    return any(path == name or path.startswith(f"{name}.") for name in critical)
-
-
-def _parsed(shown: str) -> Any:
+@lru_cache(maxsize=2)
+def _leaves_of(shown: str) -> Sequence[tuple[Path, Any]]:
+    """Return the values of a JSON text, which is looked at for its arguments and for its tricks."""
     try:
-        return parse_arguments(shown) if shown else {}
+        return tuple(leaves(parse_arguments(shown))) if shown else ()
     except NotStrictJson:
-        return {}
+        return ()
 
 
 def _places(origins: Origins | None, path: Sequence[str]) -> tuple[str, ...] | None:
     found = origins.get(pointer(path)) if origins else None
     return None if found is None else tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """A value that has no parts, and where it stands."""
-
-    path: tuple[str, ...] = ()
-    #: The path as people read it: a long step is cut, and names its digest.
-    name: str = ""
-    #: Whether a step has characters that do not show.
-    odd: bool = False
-    value: Any = None
-
-    def below(self, step: str, value: Any) -> _Leaf:
-        shown = visible(step)
-        short = shown if len(shown) <= STEP_MAX else shown[:STEP_MAX] + tail_of(shown)
-        name = f"{self.name}.{short}" if self.path else short
-        return _Leaf((*self.path, step), name, self.odd or shown != step, value)
-
-
-def _leaves(value: Any, at: _Leaf) -> Iterator[_Leaf]:
-    """Yield every value that has no parts."""
-    if not isinstance(value, dict | list) or not value:
-        if at.path:
-            yield at
-        return
-    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
-        yield from _leaves(child, at.below(str(step), child))
 
 
 def _value(value: Any, longest: int | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.card_text import visible
 from placet.domain.cut_diff import HEADERS
-from placet.surfaces.card import Argument, Trick, arguments_of, tricks
+from placet.surfaces.card import ROWS_MAX, Argument, Trick, drawn, tricks
 from placet.surfaces.texts import number, plural, text
 
 ChangeKind = Literal["create", "change", "delete"]
@@ -22,6 +22,8 @@ ChangeKind = Literal["create", "change", "delete"]
 SMALL_ENTRIES, SMALL_LINES = 5, 60
 #: Characters of one argument of a staged call in a line.
 FACT_MAX = 200
+#: Rows of one staged call that a card draws, where others before it have not used up those of the whole card.
+ENTRY_ROWS_MAX, ENTRY_ROWS_MIN = 40, 4
 #: Of a file's permissions, whoever may run it.
 EXECUTABLE = 0o111
 
@@ -98,6 +100,8 @@ class Entry:
     #: Of a staged call: what it would be called with, what its sentence names first; and what looks like a trick in it.
     arguments: tuple[Argument, ...] = ()
     tricks: tuple[Trick, ...] = ()
+    #: Values of these arguments that have no row; whoever draws it says so.
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +211,18 @@ def line_of(entry: Entry, locale: str) -> str:
         (change,) = entry.changes
         return f"{text(locale, change.kind)} {change.key} ({change.said(locale)})"
     facts = "; ".join(f"{each.name}: {' '.join(each.text.split())[:FACT_MAX]}" for each in entry.arguments)
+    if entry.left_out:
+        facts += "; " + plural(locale, "… and {count} more value", "… and {count} more values", entry.left_out)
     words = f"{entry.tool}: {entry.summary}" if entry.kind == "call" else entry.summary
     return f"{words} ({facts})" if facts else words
 
 
-def staged_call(shown: str, critical: Collection[str] = ()) -> tuple[tuple[Argument, ...], tuple[Trick, ...]]:
-    """Return arguments and tricks of a staged call, from the JSON text that people may see."""
-    return tuple(arguments_of(shown, critical)), tuple(tricks(shown))
+def staged_call(
+    shown: str, critical: Collection[str] = (), most: int = ENTRY_ROWS_MAX
+) -> tuple[tuple[Argument, ...], tuple[Trick, ...], int]:
+    """Return arguments and tricks of a staged call, from the JSON text that people may see; how many are left out."""
+    found = drawn(shown, critical, most=most)
+    return found.arguments, tuple(tricks(shown)), found.left_out
 
 
 def plan_of(
@@ -233,9 +242,11 @@ def plan_of(
     for row in changes:
         by_call.setdefault(row["call_id"], []).append(_change(row))
     found = []
-    proposed, before = frozenset(proposed), frozenset(before)
+    proposed, before, room = frozenset(proposed), frozenset(before), ROWS_MAX
     for row in entries:
-        shown = staged_call(row["shown_arguments"] or "", critical.get(row["tool"], ()))
+        shown = (row["shown_arguments"] or "") if row["kind"] == "call" else ""
+        told = staged_call(shown, critical.get(row["tool"], ()), max(ENTRY_ROWS_MIN, min(room, ENTRY_ROWS_MAX)))
+        room -= len(told[0])
         found.append(
             Entry(
                 row["call_id"],
@@ -248,7 +259,7 @@ def plan_of(
                 visible(row["error"] or ""),
                 tuple(row["keys"]),
                 tuple(by_call.get(row["call_id"], ())),
-                *(shown if row["kind"] == "call" else ((), ())),
+                *told,
             )
         )
     kept = tuple(each for each in found if each.call_id in proposed)

@@ -32,6 +32,7 @@ from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import waiting_of
 from placet.gateway.web.words import lined
+from placet.surfaces.card import ROWS_MAX
 from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
@@ -121,6 +122,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         card=card,
         approval=detail,
         records=_records(detail),
+        rows_max=ROWS_MAX,
         ended=ended,
         result=lined(ended["data"]) if ended and ended["data"] is not None else "",
         blocks=ended["ui_blocks"] if ended else [],
@@ -146,12 +148,14 @@ def _said(refusal: Refused, reader: Caller) -> str:
 
 
 def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:
-    """Return the four records argument by argument; none where one of them is no object that may be seen."""
+    """Return the four records argument by argument; none where one is no object that may be seen, or has very many."""
     made = [getattr(approval.records, name) for name in _RECORDS]
     known = [record.arguments if record is not None else {} for record in made]
     if not all(isinstance(each, dict) for each in known):
         return ()
     names = dict.fromkeys(name for each in known for name in each)
+    if len(names) > ROWS_MAX:
+        return ()
     return tuple(
         RecordLine(name, tuple(lined(each[name]) if name in each else None for each in known), _differ(made, name))
         for name in names

@@ -27,6 +27,7 @@ from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.store.read import Row
 from placet.gateway.web.render import field
+from placet.surfaces.card import ROWS_MAX
 from placet.surfaces.texts import LANGUAGES, text
 
 _NUMBER = re.compile(r"[0-9]{1,7}")
@@ -77,10 +78,14 @@ def _again(row: Row) -> dict[str, Any]:
 
 
 def edit_fields(row: Row, rulebook: Path) -> tuple[ArgumentField, ...]:
-    """Return the fields for a call's arguments, by the schema it was checked with; none where that is not known."""
+    """Return the fields for a call's arguments, by the schema it was checked with.
+
+    None where that is not known, or where there would be more than a page draws: they are edited as JSON then.
+    """
     arguments = arguments_value(row["arguments"])
     schema = _schema(row, rulebook)
-    return fields_of(schema, arguments) if schema is not None and isinstance(arguments, dict) else ()
+    fields = fields_of(schema, arguments) if schema is not None and isinstance(arguments, dict) else ()
+    return fields if len(fields) <= ROWS_MAX else ()
 
 
 def _schema(row: Row, rulebook: Path) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Plans of commits on the pages: one diff at a time, and what a form means that leaves entries out."""
+"""Plans of commits on the pages: one diff or one call at a time, and what a form means that leaves entries out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.web.render import PageRoute, SignedIn, render
-from placet.gateway.workspaces.store import load_diffs
+from placet.gateway.workspaces.store import load_diffs, load_entry_arguments
 from placet.surfaces.plan import diff_lines, is_commit
 from placet.surfaces.texts import text
 
@@ -61,6 +61,17 @@ async def without_left_out(deps: Deps, row: Row, left: frozenset[str], ask: Ask)
     if gone != left:
         raise MoreIsLeftOut(gone, len(left))
     return replace(ask, verb="edit", arguments=arguments, grant=None)
+
+
+@router.get("/{conversation_id}/entries/{call_id}/arguments")
+async def arguments(deps: DepsOf, caller: SignedIn, conversation_id: PathId, call_id: PathId) -> HTMLResponse:
+    """Show all arguments of one staged call, as JSON: a card draws the first of very many."""
+    async with reading(deps.runtime.database) as connection:
+        await check_for(connection, caller, conversation_id)
+        found = await load_entry_arguments(connection, caller.tenant, conversation_id, call_id)
+    if found is None:
+        raise Refused("There is no such staged change.", status=404, kind="not-found")
+    return render("all_arguments.html", language=caller.language, arguments=found)
 
 
 @router.get("/{conversation_id}/entries/{call_id}/{ordinal}")

@@ -1,6 +1,7 @@
 """What the pages show of a held call: drawn by the very module that draws mails and Slack's cards.
 
-Pages have room, so nothing of an argument is cut; the agent's own words are, everywhere.
+Pages have room, so no value is cut; of very many values a card has the first rows, and its approval's own page all of
+them as JSON. The agent's own words are cut everywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from placet.gateway.approvals.answers import tricks_of
 from placet.gateway.conversations.store import NO_WORDS, Words, load_words
 from placet.gateway.store.read import Row
 from placet.runtime.sql import Connection
-from placet.surfaces.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted
+from placet.surfaces.card import ROWS_MAX, Argument, Trick, critical_arguments, drawn, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,18 @@ class Shown:
     asked: str
     #: When whoever decides must say why.
     reason_required: Literal["never", "deny", "always"]
+    #: Values that have no row: the card says so, and where all of them are.
+    left_out: int = 0
 
 
 def shown_call(row: Row, tools: Catalog, words: Words = NO_WORDS) -> Shown:
     """Return how a row of `read.approvals` is shown, with the words beside it as they were said."""
     critical = critical_arguments(tools, row["tool"], row["schema_digest"])
-    arguments = arguments_of(row["arguments"], critical, origins=row["origins"])
-    if row["edited"]:
-        arguments = list(edited(arguments_of(row["edited"]["proposed"]), arguments))
+    proposed = row["edited"]["proposed"] if row["edited"] else None
+    found = drawn(row["arguments"], critical, origins=row["origins"], proposed=proposed, most=ROWS_MAX)
     rule = ApprovalRule.model_validate(row["approval_rule"])
-    return Shown(
-        tuple(arguments), tuple(tricks_of(row)), quoted(words.quote), quoted(words.asked), rule.reason_required
-    )
+    quote, asked = quoted(words.quote), quoted(words.asked)
+    return Shown(found.arguments, tuple(tricks_of(row)), quote, asked, rule.reason_required, found.left_out)
 
 
 async def shown_calls(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Shown]:

@@ -24,8 +24,8 @@ from placet.gateway.store.read import Row, list_untold
 from placet.gateway.web.shown import Shown, shown_calls
 from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
-from placet.surfaces.card import tail_of
 from placet.surfaces.duty import DutyNow
+from placet.surfaces.leaves import tail_of
 from placet.surfaces.plan import Plan
 from placet.surfaces.texts import text
 
@@ -166,7 +166,8 @@ async def waiting_of(
             shown[out.id],
             # A batch of the page has one reason for all.
             alone(row, rule, shown[out.id].tricks)
-            or ("its rule asks for a reason each time" if rule.reason_required == "always" else ""),
+            or ("its rule asks for a reason each time" if rule.reason_required == "always" else "")
+            or ("it has more values than a card shows" if shown[out.id].left_out else ""),
             plans.get(out.id),
             duty.of(
                 (approver for panel in counted[out.id].tally.panels for approver in panel.approvers),
@@ -199,7 +200,9 @@ def _groups(cards: Iterable[Waiting], key: Callable[[Waiting], Key]) -> dict[Key
 
 
 def _sentence(card: Waiting) -> Key:
-    return card.approval.tool, card.approval.summary, "" if card.plan is None else card.approval.id
+    # Nobody may call those identical of which a card does not show all.
+    apart = card.plan is not None or card.shown.left_out > 0
+    return card.approval.tool, card.approval.summary, card.approval.id if apart else ""
 
 
 def _kind(card: Waiting) -> Key:

@@ -20,6 +20,10 @@ SELECT EXISTS (SELECT FROM read.approvals WHERE tenant = :tenant AND conversatio
 -- name: load_entry
 SELECT state, error FROM read.workspace_entries WHERE tenant = :tenant AND call_id = :call_id
 
+-- name: load_entry_arguments
+SELECT shown_arguments FROM read.workspace_entries
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND call_id = :call_id
+
 -- name: load_workspaces
 SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_id, entries, waiting, bytes, opened_at,
     expires_at, ended_at, ended_by, reason

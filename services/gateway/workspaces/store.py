@@ -38,6 +38,13 @@ async def load_entry(connection: Connection, tenant: str, call_id: str) -> Row |
     return dict(found[0]) if found else None
 
 
+async def load_entry_arguments(connection: Connection, tenant: str, conversation_id: str, call_id: str) -> str | None:
+    """Return the arguments of a staged call of a conversation, as people may see them; None where there is none."""
+    given = {"tenant": tenant, "conversation_id": conversation_id, "call_id": call_id}
+    found = await connection.run(QUERIES.load_entry_arguments, **given)
+    return found[0]["shown_arguments"] if found else None
+
+
 async def load_workspaces(connection: Connection, tenant: str, workspace_ids: Collection[str]) -> dict[str, Row]:
     """Return workspaces by their ids."""
     if not workspace_ids:

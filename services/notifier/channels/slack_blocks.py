@@ -20,7 +20,8 @@ from placet.surfaces import block_kit as kit
 from placet.surfaces import slack
 from placet.surfaces.block_kit import Block
 from placet.surfaces.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
-from placet.surfaces.card import Argument, again_words, tail_of
+from placet.surfaces.card import Argument, again_words
+from placet.surfaces.leaves import tail_of
 from placet.surfaces.texts import moment, plural, text
 
 #: Digits of the digest on a card: enough to tell two calls apart.

@@ -1,12 +1,15 @@
-"""What pages show of a held call: the very card that mail and Slack show, with nothing cut."""
+"""What pages show of a held call: the very card that mail and Slack show, with no value cut."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import thread_time
 from typing import Any
+
+import pytest
 
 from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages import ApprovalRule
@@ -15,7 +18,7 @@ from placet.gateway.conversations.store import Words
 from placet.gateway.web.shown import Shown, shown_call, tools_of
 from placet.notifier import drawing
 from placet.notifier.drawing import Pen
-from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX, arguments_of
+from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX, ROWS_MAX, arguments_of
 from tests.builders import a_call, an_approval_rule
 from tests.support.cards import opened
 
@@ -27,6 +30,8 @@ MAIL = ToolSpec(
     summary={"en": "Mail {to}?"},
 )
 TOOLS = Catalog([MAIL])
+#: How many times longer eight times as much may take: where it is quadratic, it takes 64 times.
+BOUND = 28
 
 
 def a_row(arguments: dict[str, Any] | str, proposed: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -36,6 +41,14 @@ def a_row(arguments: dict[str, Any] | str, proposed: dict[str, Any] | None = Non
     rule: ApprovalRule = changes.pop("rule", an_approval_rule())
     row = {"tool": "mail", "schema_digest": MAIL.schema_digest, "arguments": text, "edited": edited, "origins": None}
     return row | {"category": "unsafe_write", "approval_rule": rule.model_dump(mode="json")} | changes
+
+
+def deep(number: int) -> Any:
+    """Return values below thirty steps, each step of them with a long name."""
+    value: Any = [0] * (number // 2)
+    for step in range(28):
+        value = {f"{step}" + "x" * (number // 60): value}
+    return value
 
 
 def named(shown: Shown) -> list[str]:
@@ -86,6 +99,45 @@ def test_a_page_cuts_no_argument_and_cuts_the_quote() -> None:
     """Whoever decides here has nowhere else to look; the agent's words cannot push the card off the screen."""
     shown = shown_call(a_row({"body": "x" * 5_000}), TOOLS, Words("y" * 5_000))
     assert (5_000, QUOTE_MAX, "…") == (len(shown.arguments[0].text), len(shown.quote), shown.quote[-1])
+
+
+def test_of_very_many_values_a_page_draws_so_many() -> None:
+    """The first of them, and how many more there are."""
+    shown = shown_call(a_row({"all": list(range(5_000))}), TOOLS)
+    assert ([f"all.{at}" for at in range(ROWS_MAX)], 5_000 - ROWS_MAX) == (named(shown), shown.left_out)
+
+
+def test_what_decides_is_not_what_a_page_leaves_out() -> None:
+    """What an edit changed or took away, what the sentence names, and what stood somewhere, wherever they are."""
+    many = {f"a{at}": at for at in range(1_000)}
+    arguments = many | {"from": "bob@shop.example", "to": "ada", "x": 2}
+    origins = {"/from": ["tool:read_inbox"]}
+    shown = shown_call(
+        a_row(arguments, many | {"from": "bob@shop.example", "to": "ada", "x": 1, "y": 1}, origins=origins), TOOLS
+    )
+    assert (["to", "a0"], ["from", "x", "y"], ROWS_MAX) == (named(shown)[:2], named(shown)[-3:], len(shown.arguments))
+    assert {"x": "1", "y": "1"} == {each.name: each.changed_from for each in shown.arguments if each.changed_from}
+    assert (len(arguments) + 1 - ROWS_MAX, (("tool:read_inbox",))) == (shown.left_out, shown.arguments[-3].places)
+
+
+def test_more_changes_than_there_are_rows_are_counted() -> None:
+    """A row for each of so many; the page says how many more there are."""
+    shown = shown_call(a_row({"all": [1] * 1_000}, {"all": [0] * 1_500}), TOOLS)
+    assert (ROWS_MAX, 1_500 - ROWS_MAX) == (len(shown.arguments), shown.left_out)
+
+
+@pytest.mark.parametrize("shape", [lambda n: {"a": [0] * n}, lambda n: {"a": ["éа"] * (n // 3)}, deep])
+def test_drawing_costs_in_proportion_to_what_is_drawn(shape: Callable[[int], Any]) -> None:
+    """Tiny values, words that look like tricks, deep ones: eight times as many take no 28 times as long."""
+
+    def cost(size: int) -> float:
+        row = a_row(shape(size), {"b": 1})
+        begun = thread_time()
+        shown_call(row, TOOLS)
+        return thread_time() - begun
+
+    cost(10)
+    assert cost(24_000) < BOUND * max(min(cost(3_000) for _ in range(3)), 0.001)
 
 
 def test_what_is_no_object_has_no_arguments() -> None:

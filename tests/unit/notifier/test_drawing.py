@@ -88,6 +88,17 @@ def test_too_many_arguments_are_counted() -> None:
     assert (ARGUMENTS_MAX, 60, "a099") == (len(card.arguments), card.arguments_left_out, card.arguments[0].name)
 
 
+def test_what_an_edit_changed_is_among_those_that_are_shown() -> None:
+    """However many arguments there are; and those that had no room before are not said to be new."""
+    before = {f"a{number:03}": number for number in range(100)}
+    call = a_call(arguments={**before, "a000": 1, "a039": 0})
+    news = progressed(opened(), 2, kind="edited", call=call)
+    first = of_call(before, ("a09", *(f"a{number:03}" for number in range(50, 88))))
+    card = drawing.moved_on(first, news, PEN, tuple(f"a{number:03}" for number in range(50, 100)), NOON)
+    changed = [(each.name, each.changed_from) for each in card.arguments if each.changed_from is not None]
+    assert ([("a000", "0")], ARGUMENTS_MAX, 60) == (changed, len(card.arguments), card.arguments_left_out)
+
+
 def test_an_edit_shows_what_was_proposed() -> None:
     """Changed, added and removed arguments say what they were; a second edit still tells of the first proposal."""
     card = of_call({"amount": 1, "to": "ada", "note": "x"})

@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.surfaces.plan import Entry, Plan, closure, diff_lines, entries_of, line_of, plan_of, staged_call
+from placet.contracts.canonical import canonical_text
+from placet.surfaces.plan import (
+    ENTRY_ROWS_MAX,
+    ENTRY_ROWS_MIN,
+    Entry,
+    Plan,
+    closure,
+    diff_lines,
+    entries_of,
+    line_of,
+    plan_of,
+    staged_call,
+)
 
 
 def an_entry(number: int, keys: tuple[str, ...]) -> Entry:
@@ -113,11 +125,25 @@ def test_changes_that_come_to_nothing_are_said() -> None:
 
 def test_a_line_of_a_staged_call_has_all_of_its_arguments() -> None:
     """What its sentence does not name is approved too; what it names stands first."""
-    arguments, tricks = staged_call('{"text": "pay \u202e evil", "to": "bob@example.org"}', ["to"])
+    arguments, tricks, _ = staged_call('{"text": "pay \u202e evil", "to": "bob@example.org"}', ["to"])
     entry = Entry("c", 1, "send_mail", "call", "0" * 64, "Send a mail?", arguments=arguments, tricks=tricks)
     line = line_of(entry, "en")
     assert ["to", "text"] == [each.name for each in entry.arguments]
     assert [True, True, True] == [each in line for each in ("to: bob@example.org", "text: pay", "evil")]
+
+
+def test_staged_calls_of_very_many_values_are_drawn_in_part() -> None:
+    """All of them together have so many rows, each at least a few, and a line says how many more there are."""
+    shown = canonical_text({f"key{number}": number for number in range(1_000)})
+    same = {"tool": "write", "kind": "call", "digest": "0" * 64, "summary": "Write", "state": "waiting", "error": ""}
+    rows: list[dict[str, Any]] = [
+        {**same, "call_id": f"c{at}", "position": at, "keys": [], "shown_arguments": shown} for at in range(20)
+    ]
+    plan = plan_of({"workspace_id": "w", "state": "open"}, rows, (), [f"c{at}" for at in range(20)], {})
+    drawn = [len(each.arguments) for each in plan.entries]
+    assert [ENTRY_ROWS_MAX] * 5 + [ENTRY_ROWS_MIN] * 15 == drawn
+    assert [1_000] * 20 == [len(each.arguments) + each.left_out for each in plan.entries]
+    assert "… and 996 more values" in line_of(plan.entries[-1], "en")
 
 
 @pytest.mark.parametrize(

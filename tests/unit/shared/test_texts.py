@@ -108,6 +108,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "its rule needs a stronger sign-in",
     "it is a plan of several entries",
     "its rule asks for a reason each time",
+    "it has more values than a card shows",
     "something in its arguments needs a second look",
     "{person} voted",
     MAY_HAVE_RUN,
