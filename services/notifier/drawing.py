@@ -25,6 +25,7 @@ from placet.domain.approvers import identity_of
 from placet.domain.card_text import NONE, visible, visible_lines
 from placet.domain.duty import OnDuty
 from placet.domain.grants import offered_again
+from placet.domain.origins import NOT_LOOKED
 from placet.domain.risk import acts, why_alone
 from placet.notifier.cards import Card, CommentShown, DutyShown, PlanLine, VoteShown
 from placet.surfaces.card import ARGUMENT_MAX, Argument, arguments_of, cut, drawn, named, needed, quoted, tricks
@@ -240,7 +241,8 @@ def _edited(card: Card, after: Iterable[Argument]) -> tuple[list[Argument], int]
     for each in after:
         # What the card before had no room for is not new.
         was = proposed.pop(each.name, each.text if card.arguments_left_out else "")
-        found.append(each if was == each.text else replace(each, changed_from=was))
+        places = None if each.places == (NOT_LOOKED,) else each.places
+        found.append(each if was == each.text else replace(each, changed_from=was, places=places))
     found += [Argument(name, NONE, critical=True, changed_from=was) for name, was in proposed.items() if was]
     chosen = sorted(range(len(found)), key=lambda row: found[row].changed_from is None)[:ARGUMENTS_MAX]
     return [found[row] for row in sorted(chosen)], len(found) - len(chosen)

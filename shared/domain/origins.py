@@ -20,6 +20,11 @@ Origins: TypeAlias = Mapping[str, Sequence[str]]
 USER, AGENT, QUOTED, NONE = "user", "agent", "quoted", "none"
 #: Before the name of the tool in whose output it stood.
 TOOL = "tool:"
+#: What cards hold for the place of an address that nobody looked for, where others were: kept nowhere.
+NOT_LOOKED = "not looked for"
+
+#: Longest pointer to a text that is looked for, in characters: it is kept with every text below it.
+POINTER_MAX = 256
 
 #: Longest text that may be an address, in characters.
 TARGET_MAX = 512
@@ -34,7 +39,9 @@ _TARGET = re.compile(
 
 
 def texts_in(arguments: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the JSON pointer to each text among the arguments, and the text."""
+    """Yield the JSON pointer to each text among the arguments, and the text; none that stands behind a longer one."""
+    if len(pointer) > POINTER_MAX:
+        return
     match arguments:
         case str():
             yield pointer, arguments

@@ -20,7 +20,7 @@ from placet.domain.card_text import NONE, REDACTED, mixed_scripts, placeholders,
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
 from placet.domain.grants import AGAIN_SECONDS
-from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
+from placet.domain.origins import AGENT, NOT_LOOKED, QUOTED, USER, Origins, from_tools_alone, is_target
 from placet.domain.tool_schema import pointer
 from placet.surfaces.leaves import Names, Path, leaves, path_of, tail_of
 from placet.surfaces.texts import plural, text
@@ -71,6 +71,7 @@ _STOOD = {
     USER: "in the requester's own words",
     AGENT: "in the agent's instructions",
     QUOTED: "only in what the requester quoted or pasted",
+    NOT_LOOKED: "nobody looked where it comes from",
 }
 
 
@@ -160,6 +161,9 @@ def drawn(
         if row >= len(now):
             return Argument(names.of(path), NONE, critical=True, changed_from=changed[path])
         places, words = _places(origins, path), _value(value, longest)
+        if places is None and origins is not None and path not in changed and is_target(words):
+            # There are bounds to what is looked for, and silence would look like its end.
+            places = (NOT_LOOKED,)
         return Argument(names.of(path), words, row in marked, value == REDACTED, changed.get(path), places)
 
     return Drawn(tuple(map(argument, chosen)), len(rows) - len(chosen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import unicodedata
 from collections.abc import Sequence
 from itertools import product
@@ -18,6 +19,7 @@ from placet.agent.quotes import split_quotes
 from placet.agent.transcript import Call, History, Spoken, UserMessage
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import Catalog, ToolSpec
+from placet.domain.origins import POINTER_MAX, texts_in
 
 EVE = "eve@evil.example"
 BOB = "bob@partner.example"
@@ -310,6 +312,24 @@ def test_many_and_long_texts_are_left_alone() -> None:
     """Of a call so many texts are looked for and no more, and none that is long."""
     found = before("x").origins_of({"all": [f"user{n}@shop.example" for n in range(100)], "body": "long text " * 90})
     assert TEXTS_MAX == len(found)
+
+
+def test_origins_of_a_call_are_small_whatever_its_arguments_are_called() -> None:
+    """Each names the whole way to its text: behind a name of thirty thousand characters they were 960 kB."""
+    texts = [f"user{number}@shop.example" for number in range(TEXTS_MAX)]
+    outputs = [(f"tool{number}" + "x" * 58, texts) for number in range(9)]
+    largest = {"é" * 30_000: texts, "é" * (POINTER_MAX - 9): texts, "to": {"é" * 30_000: {"a": BOB}}}
+    found = before("x", outputs=outputs).origins_of(largest)
+    assert (TEXTS_MAX, True) == (len(found), len(json.dumps(found, ensure_ascii=False).encode()) < 32_000)
+    assert {} == before(BOB).origins_of({"é" * 30_000: [BOB]})
+
+
+def test_looking_for_texts_costs_in_proportion_to_the_arguments() -> None:
+    """Each of ten thousand texts had the whole of a long name in its pointer, in every service that read them."""
+    began = process_time()
+    for _ in range(20):
+        assert [] == list(texts_in({"é" * 12_000: ["a"] * 10_000}))
+    assert process_time() - began < 0.5
 
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=200), max_size=4))

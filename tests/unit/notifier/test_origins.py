@@ -83,6 +83,13 @@ def test_edited_card_says_it_of_what_was_left() -> None:
     assert ({"to": "", "cc": "in the requester's own words"}, []) == (stood(after), after.warnings)
 
 
+def test_address_that_nobody_looked_for_says_so() -> None:
+    """There are bounds to what is looked for: silence beside the values of others would look like its end."""
+    card = a_card_of({"/cc": ["user"]}, to=EVE, cc=BOB)
+    assert {"to": "nobody looked where it comes from", "cc": "in the requester's own words"} == stood(card)
+    assert {"to": "", "cc": ""} == stood(a_card_of(None, to=EVE, cc=BOB))
+
+
 def test_slack_shows_it_beside_the_value() -> None:
     """In parentheses behind the value, and the requester's message as a quote before the agent's words."""
     card = a_card_of({"/to": ["tool:read_inbox"]})
