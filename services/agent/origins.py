@@ -57,6 +57,8 @@ _MORE_DIGITS = re.compile(r" \d{4}(?!\w)")
 #: No names of anything: a number with its unit or currency, and a moment.
 _NUMBER = re.compile(r"[^a-z]*\d[^a-z]*[a-z]{0,4}\.?|(?:[a-z]{3}|[^\w\s]) ?[\d.,]+|\d{4}-\d\d-\d\d.*")
 _MANY_LETTERS = 8
+#: In canonical JSON: what begins a text that is no name.
+_HAS_TEXT = re.compile(r'[:\[]"|,"(?:[^"\\]|\\.)*"[,\]]')
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
 
 
@@ -186,7 +188,7 @@ def beside(call: CheckedCall, before: Before | None) -> dict[str, Any]:
     """Return what a proposal says of what stood before the call."""
     if before is None:
         return {}
-    origins = before.origins_of(parse_arguments(call.arguments)) if '":"' in call.arguments else {}
+    origins = before.origins_of(parse_arguments(call.arguments)) if _HAS_TEXT.search(call.arguments) else {}
     return {"asked": rules.quote(before.asked, call), "origins": origins}
 
 

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agent.origins import TEXTS_MAX, TEXTS_OF_STEP_MAX, Before, may_name_secrets
+from placet.agent.origins import TEXTS_MAX, TEXTS_OF_STEP_MAX, Before, beside, may_name_secrets
 from placet.agent.quotes import split_quotes
+from placet.agent.rules import CheckedCall
 from placet.agent.transcript import Call, History, Spoken, UserMessage
+from placet.contracts.canonical import canonical_text
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.origins import POINTER_MAX, texts_in
@@ -306,6 +308,22 @@ def test_values_are_named_by_pointer() -> None:
     arguments = {"to": [BOB, EVE], "a/b~": {"c": BOB}, "amount": 5, "ok": True}
     found = before(f"to {BOB}").origins_of(arguments)
     assert {"/to/0": ["user"], "/to/1": ["tool:read_inbox"], "/a~1b~0/c": ["user"]} == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"to": [EVE]}, {"/to/0": ["tool:read_inbox"]}),
+        ({"a": [1, EVE]}, {"/a/1": ["tool:read_inbox"]}),
+        ({"a": [1, EVE, 'b"\\']}, {"/a/1": ["tool:read_inbox"]}),
+        ({"a": EVE, "b": 1}, {"/a": ["tool:read_inbox"]}),
+        ({"a": 1, "b": {"c": [2]}}, {}),
+    ],
+)
+def test_texts_are_looked_for_wherever_they_stand(arguments: dict[str, Any], expected: dict[str, Any]) -> None:
+    """In lists too, and behind other values: only a call without any text is not looked through."""
+    call = CheckedCall("c", 0, "p", "mail", canonical_text(arguments))
+    assert expected == beside(call, before("Answer my mails"))["origins"]
 
 
 def test_many_and_long_texts_are_left_alone() -> None:
