@@ -22,6 +22,9 @@ from placet.gateway.store.read import Row
 from placet.runtime.sql import Connection
 from placet.surfaces.card import ROWS_MAX, Argument, Trick, critical_arguments, drawn, quoted
 
+#: Characters of arguments that take a while to look through.
+LARGE = 8_192
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -52,8 +55,13 @@ def shown_call(row: Row, tools: Catalog, words: Words = NO_WORDS) -> Shown:
 
 async def shown_calls(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Shown]:
     """Return by approval id how rows of one tenant are shown, with what the agent said beside each."""
-    words = await load_words(connection, rows)
-    return {row["approval_id"]: shown_call(row, tools, words[row["approval_id"]]) for row in rows}
+    words, found = await load_words(connection, rows), {}
+    for row in rows:
+        found[row["approval_id"]] = shown_call(row, tools, words[row["approval_id"]])
+        if len(row["arguments"] or "") > LARGE:
+            # Others are served between two of them: a page may have fifty.
+            await asyncio.sleep(0)
+    return found
 
 
 async def tools_of(rulebook: Path) -> Catalog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages import ApprovalRule
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.gateway.conversations.store import Words
-from placet.gateway.web.shown import Shown, shown_call, tools_of
+from placet.gateway.web.shown import Shown, shown_call, shown_calls, tools_of
 from placet.notifier import drawing
 from placet.notifier.drawing import Pen
 from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX, ROWS_MAX, arguments_of
@@ -148,6 +149,30 @@ def test_what_is_no_object_has_no_arguments() -> None:
 def test_a_card_knows_when_a_reason_is_needed() -> None:
     """It is the rule's word."""
     assert "deny" == shown_call(a_row({}, rule=an_approval_rule(reason_required="deny")), TOOLS).reason_required
+
+
+async def test_others_are_served_between_large_calls() -> None:
+    """A page may have fifty of them, and draws on the loop that serves everybody."""
+    names = ("approval_id", "tenant", "conversation_id", "call_id")
+    large = a_row({"all": [0] * 9_000}) | {"arguments_masked": False}
+    rows = [large | dict.fromkeys(names, f"a{number}") for number in range(5)]
+    turns = 0
+
+    class Silent:
+        async def run(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+            return [{"approval_id": row["approval_id"], "quote": "", "asked": ""} for row in rows]
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    waiting = asyncio.create_task(others())
+    connection: Any = Silent()
+    found = await shown_calls(connection, rows, TOOLS)
+    waiting.cancel()
+    assert (5, True) == (len(found), turns >= len(rows))
 
 
 async def test_tools_are_read_again_once_their_file_has_changed(tmp_path: Path) -> None:
