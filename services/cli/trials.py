@@ -70,6 +70,13 @@ def _(report: Simulation, file: str) -> Iterator[str]:
     yield f"{report.calls} calls replayed, {report.changed} would be decided otherwise"
     if not report.complete:
         yield "there were more; these are the newest"
+    for count, why in (
+        (report.granted, "let through by a grant"),
+        (report.vetoed, "held by a veto window"),
+        (report.commits, "commits of calls that are older, or would not be staged now"),
+    ):
+        if count:
+            yield f"{count} of them not compared: {why}"
     for change in report.changes:
         before, after = (f"{each.effect} ({each.rule})" for each in (change.before, change.after))
         more = ", decided by others" if change.other_approval else ""

@@ -122,7 +122,8 @@ class Simulation(Report):
     granted: int = Field(description="Calls that a grant let through; they are not compared.")
     vetoed: int = Field(description="Calls that a veto window held; they are not compared.")
     commits: int = Field(
-        default=0, description="Commits of staged work; what they ask follows from the calls that were staged."
+        default=0,
+        description="Commits of calls of which none would be staged now, or one is older; they are not compared.",
     )
     complete: bool = Field(description="False: there were more calls than are replayed at once; the newest were.")
     changes: list[Change] = Field(description="The most frequent first.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from placet.contracts.messages.approvals import ApprovalRule
-from placet.contracts.messages.stage import COMMIT_TOOL, ENTRIES_MAX, Decide, OnFailure
+from placet.contracts.messages.stage import COMMIT_TOOL, ENTRIES_MAX, Decide
 from placet.domain import deciders
 from placet.domain.approvers import OPERATORS, identity_of, read_approver
 from placet.domain.catalog import ToolSpec, placed_error, validate_arguments
@@ -26,7 +26,7 @@ from placet.policy.rules.deciding import panels_of, would_be_held
 from placet.policy.rules.history import COUNTERS
 from placet.policy.rules.model import OPERATORS as OPERATORS_DECIDE
 from placet.policy.rules.model import Rulebook
-from placet.policy.rules.staging import StagedEntry, StageTerms, wanted_entries
+from placet.policy.rules.staging import StagedEntry, tried_entry, wanted_entries
 from placet.policy.rules.verdicts import Verdict, error_text, judge, walk
 
 #: When people are asked about a staged call, and about what.
@@ -141,18 +141,12 @@ class CallEntry(BaseModel):
         """Yield what policy lets this conversation stage: every entry where nobody says which calls they are."""
         wanted = wanted_entries(self.proposed)
         if not self.staged:
-            yield from (self._entry(each, COMMIT_SPEC, "stop", None) for each in wanted)
+            yield from (tried_entry(each, self.requester, COMMIT_SPEC, "stop", None) for each in wanted)
             return
         for call_id, verdict in zip(wanted, self.verdicts(rulebook), strict=True):
             if verdict.spec is not None and verdict.plan is not None:
-                yield self._entry(call_id, verdict.spec, verdict.plan.on_failure, verdict.approval)
-
-    def _entry(self, call_id: str, spec: ToolSpec, on_failure: OnFailure, approval: ApprovalRule | None) -> StagedEntry:
-        changes, category = spec.stage is not None, spec.category
-        terms = StageTerms(
-            pool=spec.pool, message_id="message", changes=changes, on_failure=on_failure, category=category
-        )
-        return StagedEntry(call_id, spec.name, self.requester, spec.schema_digest, terms, approval)
+                terms = verdict.spec, verdict.plan.on_failure, verdict.approval
+                yield tried_entry(call_id, self.requester, *terms)
 
 
 def _pointer(name: str) -> str:

@@ -2,7 +2,8 @@
 
 Pure: the past is handed in page by page. Grants and veto windows depend on what people did in between, so a call that a
 grant let through or a veto window held is left out. Limits are replayed in the order of time, as if every call that
-they had room for had run and nothing had come before.
+they had room for had run and nothing had come before. A commit is replayed with those of its calls that would be staged
+now; where none would be, or one is older than what is replayed, it is left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from placet.policy.rules.call import CallFacts
 from placet.policy.rules.explain import argument_problems
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
+from placet.policy.rules.staging import StagedEntry, tried_entry, wanted_entries
 from placet.policy.rules.verdicts import Verdict, judge
 from placet.policy.rules.watched import VETO_WINDOW
 
@@ -74,6 +76,8 @@ class Replay:
     vetoed: int = 0
     commits: int = 0
     _past: list[Past] = field(default_factory=list)
+    #: Calls that were staged -> what a commit would have of each by now; None: it would not be staged.
+    _staged: dict[str, StagedEntry | None] = field(default_factory=dict)
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
     #: By counter and seconds.
     _windows: dict[tuple[str, int], _Window] = field(default_factory=dict)
@@ -111,7 +115,7 @@ class Replay:
 
     def _add(self, past: Past) -> None:
         if past.call.tool == COMMIT_TOOL:
-            self.commits += 1
+            self._add_commit(past)
             return
         if past.rule.startswith(GRANTED):
             self.granted += 1
@@ -120,6 +124,21 @@ class Replay:
             self.vetoed += 1
             return
         effect, verdict = self._judged_now(past)
+        if past.effect is Effect.STAGE:
+            self._staged[past.call.call_id] = _entry_of(past.call, verdict) if effect == Effect.STAGE else None
+        self._compare(past, effect, verdict)
+
+    def _add_commit(self, past: Past) -> None:
+        wanted = wanted_entries(past.call.arguments)
+        entries = [entry for each in wanted if (entry := self._staged.get(each)) is not None]
+        if not entries or not all(each in self._staged for each in wanted):
+            self.commits += 1
+            return
+        arguments = {**past.call.arguments, "entries": [each.call_id for each in entries]}
+        verdict = self._within_limits(replace(past.call, arguments=arguments, staged=tuple(entries)), past.judged_at)
+        self._compare(past, verdict.effect.value, verdict)
+
+    def _compare(self, past: Past, effect: str, verdict: Verdict) -> None:
         if _same(past, effect, verdict):
             self.renamed += verdict.rule != past.rule
             return
@@ -135,14 +154,17 @@ class Replay:
             verdict = judge(call, self.rulebook)
             return verdict.effect.value, verdict
         now = replace(call, schema_digest=spec.schema_digest)
-        verdict = judge(now, self.rulebook)
         if spec.schema_digest != call.schema_digest and argument_problems(spec, call.arguments):
-            return INVALID, verdict
-        exhausted: set[str] = set()
-        while verdict.demands and not self._take(verdict.demands, past.judged_at):
-            exhausted.add(verdict.rule)
-            verdict = judge(now, self.rulebook, exhausted)
+            return INVALID, judge(now, self.rulebook)
+        verdict = self._within_limits(now, past.judged_at)
         return verdict.effect.value, verdict
+
+    def _within_limits(self, call: CallFacts, at: datetime) -> Verdict:
+        """Return the verdict on a call by the first rule whose limits have room for it, which it takes."""
+        exhausted: set[str] = set()
+        while (verdict := judge(call, self.rulebook, exhausted)).demands and not self._take(verdict.demands, at):
+            exhausted.add(verdict.rule)
+        return verdict
 
     def _take(self, demands: Sequence[Demand], at: datetime) -> bool:
         """Take what a call asks of every limit of a rule; False, and nothing is taken, where one has no room."""
@@ -155,6 +177,12 @@ class Replay:
             window.taken.append((at, demand.amount))
             window.total += demand.amount
         return True
+
+
+def _entry_of(call: CallFacts, verdict: Verdict) -> StagedEntry | None:
+    if verdict.spec is None or verdict.plan is None:
+        return None
+    return tried_entry(call.call_id, call.requester, verdict.spec, verdict.plan.on_failure, verdict.approval)
 
 
 def _same(past: Past, effect: str, verdict: Verdict) -> bool:

@@ -80,6 +80,15 @@ def terms_of(spec: ToolSpec, plan: StagePlan, call: ToolCall) -> StageTerms:
     )
 
 
+def tried_entry(
+    call_id: str, requester: str, spec: ToolSpec, on_failure: OnFailure, approval: ApprovalRule | None
+) -> StagedEntry:
+    """Return what a commit that is only tried has of a call of `spec`, whose message and clock nobody knows."""
+    changes, category = spec.stage is not None, spec.category
+    terms = StageTerms(pool=spec.pool, message_id="message", changes=changes, on_failure=on_failure, category=category)
+    return StagedEntry(call_id, spec.name, requester, spec.schema_digest, terms, approval)
+
+
 def staged_before(call: ToolCall, earlier: Sequence[int], judged: Mapping[str, bool]) -> tuple[str, ...]:
     """Return the calls that must have been staged, or cannot be any more, before `call` is: those before it.
 

@@ -359,8 +359,37 @@ def test_an_explanation_of_a_default_names_operators() -> None:
     assert [["operators"]] == [each.approvers for each in found.deciders]
 
 
-def test_a_simulation_compares_staged_calls_and_counts_their_commits() -> None:
-    """What a commit asks follows from its entries; of these another rule is a change."""
+def _replayed(book: Rulebook, *, entries: Sequence[str] = ("call",)) -> tuple[int, int, list[tuple[str, str, int]]]:
+    """Replay a staged call and a commit of entries: return calls, commits that were only counted, and changes."""
+    call = facts("book", call_id="call")
+    verdict = judge(call, rulebook())
+    commit = a_commit(["call"], [an_entry("call", approval=verdict.approval)])
+    asked = judge(commit, rulebook()).approval
+    named = replace(commit, arguments={**commit.arguments, "entries": list(entries)})
+    replay = Replay(book)
+    replay.add([Past(named, Effect.REQUIRE_APPROVAL, "default:commit_changes", asked, NOON)])
+    replay.add([Past(call, verdict.effect, verdict.rule, verdict.approval, NOON)])
+    report = replay.report()
+    changes = [(each.after.effect, each.after.rule, each.count) for each in report.changes]
+    return report.calls, report.commits, changes
+
+
+def test_a_simulation_replays_commits() -> None:
+    """By the same rules nothing changes; a rule for commits, and one for what is in them, do."""
+    rule = (
+        "{name: no-commits, match: {tool: commit_changes}, when: size(arguments.entries) > 0, effect: deny, reason: No}"
+    )
+    others = RULEBOOK.replace("approvals: 2", "approvals: 3").replace("ada, bob]", "ada, bob, eve]")
+    others = others.replace("bob: {}", "bob: {}, eve: {}")
+    books = [rulebook(), rulebook(f"  - {rule}\n"), rulebook_from(parse_yaml("rulebook", others.encode()))]
+    stages, holds = ("stage", "bookings", 1), ("require_approval", "default:commit_changes", 1)
+    expected = [[], [("deny", "no-commits", 1)], [stages, holds]]
+    assert [(2, 0, each) for each in expected] == [_replayed(book) for book in books]
+    assert (2, 1, []) == _replayed(books[1], entries=["call", "older"])
+
+
+def test_a_simulation_counts_commits_of_what_would_not_be_staged() -> None:
+    """What such a commit would ask nobody knows: of its entries another rule is a change."""
     held = rulebook_from(
         parse_yaml(
             "rulebook",
