@@ -228,15 +228,19 @@ def always_approved(held: Iterable[Held], votes: Iterable[Vote]) -> list[AlwaysA
         elif each.state in DECIDED:
             otherwise.add((each.rule, each.tool))
     deciding = {vote.approval_id: vote for vote in votes}
-    found = [_always(*key, calls, deciding) for key, calls in approved.items() if key not in otherwise]
+    found = [
+        _always(*key, calls, [deciding[each.approval_id] for each in calls if each.approval_id in deciding])
+        for key, calls in approved.items()
+        if key not in otherwise
+    ]
     enough = [each for each in found if each.decisions >= ALWAYS_MIN]
     return sorted(enough, key=lambda each: (-each.decisions, -each.approved, each.rule, each.tool))
 
 
-def _always(rule: str, tool: str, calls: Sequence[Held], deciding: Mapping[str, Vote]) -> AlwaysApproved:
+def _always(rule: str, tool: str, calls: Sequence[Held], deciding: Iterable[Vote]) -> AlwaysApproved:
     """Return how often, by how many and for how many different arguments these calls were approved."""
     cards = {each.approval_id: each for each in calls}
-    voters = _by_voter(cards, sorted(deciding.values(), key=lambda vote: vote.decided_at))
+    voters = _by_voter(cards, sorted(deciding, key=lambda vote: vote.decided_at))
     decisions = sum(
         (vote.decided_at - before.decided_at).total_seconds() >= TOGETHER_SECONDS
         for theirs in voters.values()

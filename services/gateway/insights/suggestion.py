@@ -63,8 +63,7 @@ def suggest(rulebook: str, rule: str, tool: str, within: str, told: Sequence[str
         "effect": "allow",
         "reason": "People always approved such calls as they were.",
     }
-    if len(new["when"]) > _WHEN_MAX:
-        raise NotSuggested("The approved calls are too few and too long for a rule that lets no others through.")
+    _bounded(new["when"])
     written = [f"{key}: {_yaml(value)}\n" for key, value in new.items()]
     indent = " " * dash
     added = [f"{indent}# {line}\n" for line in told]
@@ -115,7 +114,8 @@ def within(seen: Sequence[Mapping[str, Any]]) -> str:
     texts, addresses or numbers of accounts: the rule would let any through, also what a mail talked the model into.
     """
     names = _names(seen)
-    clauses = [f"{_NAMES}{_json(names)})"]
+    # Before all calls are looked through for each of them.
+    clauses = [_bounded(f"{_NAMES}{_json(names)})")]
     for name in names:
         values = [each[name] for each in seen if name in each]
         clause = _among(f"arguments[{_json(name)}]", values)
@@ -132,6 +132,12 @@ def ranges(seen: Sequence[Mapping[str, Any]]) -> list[str]:
         for name, values in found.items()
         if all(map(_is_amount, values)) and min(values) < max(values)
     ]
+
+
+def _bounded(condition: str) -> str:
+    if len(condition) > _WHEN_MAX:
+        raise NotSuggested("The approved calls are too few and too long for a rule that lets no others through.")
+    return condition
 
 
 def _names(seen: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -26,6 +26,7 @@ from placet.gateway.insights.numbers import (
 )
 from placet.gateway.insights.suggestion import NotSuggested, asks_no_more, ranges, suggest, within
 from placet.gateway.web.plots import Bar, bars, line, shares
+from tests.support.cost import BOUND, FACTOR, growth
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -261,3 +262,23 @@ def test_a_range_of_numbers_is_said_in_words() -> None:
     """Any amount between two that were approved passes, as its reader is told."""
     assert ["amount: 5 – 24"] == ranges([{"amount": 5 + number, "n": 1} for number in range(20)])
     assert ["amount: 0.5 – 900000.5"] == ranges([{"amount": 0.5 + 100_000 * number} for number in range(10)])
+
+
+def test_numbers_of_many_tools_cost_no_more_than_those_of_one() -> None:
+    """What was always approved is told in time that grows with the calls, each of a tool of its own."""
+    small, large = (
+        [replace(held(each, 60), tool=f"tool{each}") for each in range(number)] for number in (300, 300 * FACTOR)
+    )
+    votes = [voted(each, "ada") for each in large]
+    few = votes[: len(small)]
+    assert growth(lambda: always_approved(small, few), lambda: always_approved(large, votes)) <= BOUND
+
+
+def test_a_rule_is_looked_for_in_time_that_grows_with_the_calls() -> None:
+    """Where each had an argument of its own, which is no rule, they are not looked through once for each of them."""
+
+    def looked(number: int) -> None:
+        with pytest.raises(NotSuggested, match="too few and too long"):
+            within([{f"argument{each}": each} for each in range(number)])
+
+    assert growth(lambda: looked(300), lambda: looked(300 * FACTOR)) <= BOUND
