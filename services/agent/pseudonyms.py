@@ -8,20 +8,16 @@ pseudonym by hand gets their own words back and nobody's datum.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
 
-from stdnum import luhn
+from placet.agent.known_texts import KnownTexts, TooCostlyError
+from placet.agent.personal import DATA, Found, Recognise
+from placet.agent.pseudonym_forms import Written, is_laid_out, is_number, laid_out, made
+from placet.agent.word_boundaries import WORD
 
-from placet.agent.personal import CARD, DATA, EMAIL, IBAN, NAME, PHONE, Found, Recognise
-from placet.agent.word_boundaries import is_word, standing_alone
-
-#: Countries +999 and XX do not exist, and no card network begins with 999: such numbers reach nobody.
-_NOWHERE = "999"
-#: The number of a pseudonym stands in digits with these places and without a 9, so that none begins like another.
-_NUMBER_BASE, _NUMBER_PLACES = 9, 4
-_LAID_OUT = {PHONE, CARD, IBAN}
+_WORDS = re.compile(f"{WORD}+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +39,29 @@ class Pseudonyms:
     def __init__(self, entries: Iterable[Entry], recognise: Recognise, *, avoid: str = "") -> None:
         """Take what is stored; nothing that stands in `avoid` is ever made a pseudonym."""
         self._recognise = recognise
-        self._avoid = avoid
+        self._avoid = Written(avoid)
         self._by_value: dict[str, Entry] = {}
         self._by_pseudonym: dict[str, Entry] = {}
+        self._known = KnownTexts()
+        self._spellings = Spellings()
         self._numbers: dict[tuple[str, str], int] = {}
+        #: Below these, all variants of a kind's number are taken.
+        self._variants: dict[tuple[str, int], int] = {}
         self._next = 1
-        #: What finds known texts, made when it is first wanted: each string of a transcript asks for both.
-        self._finder: re.Pattern[str] | None = None
-        self._spellings: Spellings | None = None
         self.fresh: list[Entry] = []
         for entry in entries:
             self._add(entry)
 
     def hide(self, text: str) -> str:
         """Return a text with pseudonyms in place of personal data; `restore` gives it back as it was."""
-        hidden, end = [], 0
+        hidden, end, written = [], 0, Written(text)
         for found in self._pieces(text):
-            hidden += [text[end : found.start], self._pseudonym(found, text)]
+            hidden += [text[end : found.start], self._pseudonym(found, text, written)]
             end = found.end
         whole = "".join([*hidden, text[end:]])
         if self.restore(whole) == text:
             return whole
-        return self._pseudonym(Found(0, len(text), DATA, text), text)
+        return self._pseudonym(Found(0, len(text), DATA, text), text, written)
 
     def restore(self, text: str) -> str:
         """Return a text with the data in place of their pseudonyms."""
@@ -73,76 +70,88 @@ class Pseudonyms:
 
     def restorer(self) -> Restorer:
         """Return what restores a text that comes in pieces."""
-        if self._spellings is None:
-            self._spellings = Spellings.of({name: entry.value for name, entry in self._by_pseudonym.items()})
         return Restorer(self._spellings)
 
     def _pieces(self, text: str) -> list[Found]:
-        """Find what to hide, in order and apart: no piece begins or ends within a word or touches another."""
-        if self._finder is None:
-            self._finder = _any_of([*self._by_value, *self._by_pseudonym])
-        found = self._recognise(text)
-        found += [self._known(each) for each in self._finder.finditer(text)] if self._finder else []
-        apart: list[Found] = []
-        for each in sorted((_whole_words(each, text) for each in found), key=lambda one: (one.start, -one.end)):
-            if apart and each.start <= apart[-1].end:
-                apart[-1] = _together(apart[-1], each, text)
-            else:
-                apart.append(each)
-        return apart
+        """Find what to hide, in order and apart: no piece begins or ends within a word or touches another.
 
-    def _known(self, match: re.Match[str]) -> Found:
-        entry = self._by_value.get(match[0])
-        kind, canonical = (entry.kind, entry.canonical) if entry else (DATA, match[0])
-        return Found(*match.span(), kind, canonical)
+        Where looking for what is known would take too long, all of the text is hidden.
+        """
+        try:
+            known = [self._found(text, *span) for span in self._known.find(text)]
+        except TooCostlyError:
+            return [Found(0, len(text), DATA, text)]
+        found = [*self._recognise(text), *known]
+        return _apart(found, text) if found else []
 
-    def _pseudonym(self, found: Found, text: str) -> str:
+    def _found(self, text: str, start: int, end: int) -> Found:
+        value = text[start:end]
+        entry = self._by_value.get(value)
+        return Found(start, end, entry.kind, entry.canonical) if entry else Found(start, end, DATA, value)
+
+    def _pseudonym(self, found: Found, text: str, written: Written) -> str:
         value = text[found.start : found.end]
         if value not in self._by_value:
-            entry = self._allocated(value, found, text)
+            entry = self._allocated(value, found, written)
             self._add(entry)
             self.fresh.append(entry)
-            if found.kind in _LAID_OUT and value != found.canonical:
+            if is_number(found.kind) and value != found.canonical:
                 # Models like to write numbers without their spaces: that is to mean the same one.
-                self._pseudonym(Found(0, len(found.canonical), found.kind, found.canonical), found.canonical)
+                compact = found.canonical
+                self._pseudonym(Found(0, len(compact), found.kind, compact), compact, Written(compact))
         return self._by_value[value].pseudonym
 
-    def _allocated(self, value: str, found: Found, text: str) -> Entry:
-        number, variant = self._numbers.get((found.kind, found.canonical), self._next), 1
-        while not self._is_free(made := _made(found.kind, value, number, variant), text):
-            if found.kind in _LAID_OUT or made in self._avoid or made in text:
-                number, variant = max(self._next, number + 1), 1
-            else:
-                variant += 1
-        return Entry(value, made, found.kind, found.canonical, number)
+    def _allocated(self, value: str, found: Found, written: Written) -> Entry:
+        number = self._numbers.get((found.kind, found.canonical), self._next)
+        while (free := self._free(found.kind, value, number, written)) is None:
+            number = max(self._next, number + 1)
+        return Entry(value, free, found.kind, found.canonical, number)
 
-    def _is_free(self, candidate: str, text: str) -> bool:
-        taken = candidate in self._by_pseudonym or candidate in self._by_value
-        return not taken and candidate not in self._avoid and candidate not in text
+    def _free(self, kind: str, value: str, number: int, written: Written) -> str | None:
+        """Return the first pseudonym with a number that nobody has; None where somebody wrote it or one before."""
+        if is_laid_out(kind, number):
+            name = laid_out(kind, value, number)
+            taken = self._is_taken(name) or any(each.has_laid_out(kind, name) for each in (self._avoid, written))
+            return None if taken else name
+        variant = self._variants.get((kind, number), 1)
+        while self._is_taken(name := made(kind, number, variant)):
+            variant += 1
+        self._variants[kind, number] = variant
+        if variant > 1 and is_number(kind):
+            return None
+        least = (each.least_variant(kind, number) for each in (self._avoid, written))
+        return None if any(each is not None and each <= variant for each in least) else name
+
+    def _is_taken(self, candidate: str) -> bool:
+        return candidate in self._by_pseudonym or candidate in self._by_value
 
     def _add(self, entry: Entry) -> None:
         self._by_value[entry.value] = self._by_pseudonym[entry.pseudonym] = entry
-        self._finder = self._spellings = None
+        self._known.add(entry.value)
+        self._known.add(entry.pseudonym)
+        self._spellings.add(entry)
         self._numbers.setdefault((entry.kind, entry.canonical), entry.number)
         self._next = max(self._next, entry.number + 1)
 
 
-@dataclass(frozen=True, slots=True)
 class Spellings:
     """How the pseudonyms of a conversation are found in a text."""
 
-    #: Pseudonym to what it stands for.
-    values: Mapping[str, str]
-    pattern: re.Pattern[str] | None
-    #: Every text that a pseudonym begins with.
-    beginnings: frozenset[str]
-    longest: int
+    def __init__(self) -> None:
+        #: Pseudonym to what it stands for.
+        self.values: dict[str, str] = {}
+        self.known = KnownTexts()
+        #: Every text that a pseudonym begins with.
+        self.beginnings: set[str] = set()
+        self.longest = 0
 
-    @classmethod
-    def of(cls, values: Mapping[str, str]) -> Self:
-        """Return how to find these pseudonyms."""
-        beginnings = frozenset(name[:end] for name in values for end in range(1, len(name) + 1))
-        return cls(values, _any_of(values), beginnings, max(map(len, values), default=0))
+    def add(self, entry: Entry) -> None:
+        """Find this one too."""
+        name = entry.pseudonym
+        self.values[name] = entry.value
+        self.known.add(name)
+        self.beginnings.update(name[:end] for end in range(1, len(name) + 1))
+        self.longest = max(self.longest, len(name))
 
 
 class Restorer:
@@ -171,63 +180,34 @@ class Restorer:
     def _out(self, text: str, first: int, until: int) -> str:
         out, at = [], first
         known = self._spellings
-        for match in known.pattern.finditer(text, first) if known.pattern else ():
-            if match.start() >= until:
+        for start, end in known.known.find(text, first, at_any_cost=True):
+            if start >= until:
                 break
-            if match.end() > until:
-                until = match.start()
+            if end > until:
+                until = start
                 break
-            out += [text[at : match.start()], known.values[match[0]]]
-            at = match.end()
+            out += [text[at:start], known.values[text[start:end]]]
+            at = end
         out.append(text[at:until])
         self._before, self._held = text[max(until - 1, 0) : until], text[until:]
         return "".join(out)
 
 
-def _any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds any of these texts where it stands by itself, the longest first."""
-    either = "|".join(map(re.escape, sorted(texts, key=lambda text: (-len(text), text))))
-    return re.compile(standing_alone(either)) if either else None
+def _apart(found: Iterable[Found], text: str) -> list[Found]:
+    """Widen pieces to whole words and join those that overlap or touch; what grows is no longer of its kind."""
+    words = [each.span() for each in _WORDS.finditer(text)]
+    starts = [start for start, _ in words]
 
+    def widened(each: Found) -> tuple[int, int, Found | None]:
+        before, behind = bisect_left(starts, each.start) - 1, bisect_right(starts, each.end) - 1
+        start = words[before][0] if before >= 0 and words[before][1] >= each.start else each.start
+        end = words[behind][1] if behind >= 0 and words[behind][1] > each.end else each.end
+        return start, end, each if (start, end) == (each.start, each.end) else None
 
-def _whole_words(found: Found, text: str) -> Found:
-    """Widen a piece to whole words; what grows is no longer of its kind."""
-    start, end = found.start, found.end
-    while start > 0 and is_word(text[start - 1]):
-        start -= 1
-    while end < len(text) and is_word(text[end]):
-        end += 1
-    if (start, end) == (found.start, found.end):
-        return found
-    return Found(start, end, DATA, text[start:end])
-
-
-def _together(one: Found, other: Found, text: str) -> Found:
-    """Join two pieces that overlap or touch; the second begins no earlier and, where both begin, is no longer."""
-    if other.end <= one.end:
-        return one
-    return Found(one.start, other.end, DATA, text[one.start : other.end])
-
-
-def _made(kind: str, value: str, number: int, variant: int) -> str:
-    """Return the pseudonym with a number, like the thing itself as far as that can be."""
-    name = str(number) if variant == 1 else f"{number}v{variant}"
-    if kind == EMAIL:
-        return f"person-{name}@example.invalid"
-    if kind == NAME:
-        return f"Person {name}"
-    if kind in _LAID_OUT and number < _NUMBER_BASE**_NUMBER_PLACES:
-        return _laid_out(kind, value, number)
-    return f"{kind}-{name}"
-
-
-def _laid_out(kind: str, value: str, number: int) -> str:
-    """Write a number that belongs to nobody with the spaces and dashes of `value`."""
-    places = sum(map(str.isalnum, value))
-    counted = "".join(str(number // _NUMBER_BASE**place % _NUMBER_BASE) for place in reversed(range(_NUMBER_PLACES)))
-    head = "XX00" if kind == IBAN else _NOWHERE
-    text = (head + counted).ljust(places, "0")
-    if kind == CARD and luhn.is_valid(text):
-        text = text[:-1] + "1"
-    rest = iter(text)
-    return "".join(next(rest) if char.isalnum() else char for char in value)
+    apart: list[tuple[int, int, Found | None]] = []
+    for start, end, same in sorted(map(widened, found), key=lambda one: (one[0], -one[1])):
+        if not apart or start > apart[-1][1]:
+            apart.append((start, end, same))
+        elif end > apart[-1][1]:
+            apart[-1] = (apart[-1][0], end, None)
+    return [same or Found(start, end, DATA, text[start:end]) for start, end, same in apart]
