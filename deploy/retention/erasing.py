@@ -31,6 +31,14 @@ _NO_TIME = timedelta(0)
 NAMED_AT_ONCE = 500
 
 
+class _GoesOnError(Exception):
+    """Something of theirs goes on or waits, and where: nothing is to be changed."""
+
+    def __init__(self, left: list[str]) -> None:
+        super().__init__(left)
+        self.left = left
+
+
 @dataclass(frozen=True, slots=True)
 class Erased:
     """What was done."""
@@ -60,16 +68,32 @@ async def erase(database: Database, name: str) -> Erased:
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
         known = theirs or rows or await Forgetting(identity).is_needed(connection)
-        decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
-        named = {"identity": identity, "pattern": pattern_of(identity)}
-        in_act = [row["place"] for row in await connection.run(QUERIES.in_act, calls=decided, **named)]
         rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
         others = [row["conversation_id"] for row in rows]
     if not known:
         return Erased("", 0, [], 0)
-    if left := sorted({*in_act, *await _going_on(database, theirs)}):
-        return Erased(pseudonym, 0, left, 0)
+    try:
+        forgetting, history = await _erased(database, Forgetting(identity, pseudonym), name, theirs)
+    except _GoesOnError as goes_on:
+        return Erased(pseudonym, 0, goes_on.left, 0)
+    gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
+    left = await _finished(database, forgetting, visitor)
+    return Erased(pseudonym, gone, left, history, others)
+
+
+async def _erased(
+    database: Database, forgetting: Forgetting, name: str, theirs: Sequence[tuple[str, str]]
+) -> tuple[Forgetting, int]:
+    """Erase them everywhere but in their conversations; return what forgets them there, and the rows of the history.
+
+    Raises _GoesOnError.
+    """
+    identity, pseudonym = forgetting.identity, forgetting.pseudonym
+    visitor = name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
     async with database.transaction() as connection:
+        # Their conversations are locked before they are looked at, and stay so.
+        if left := sorted({*await _in_act(connection, identity), *await _going_on(connection, theirs)}):
+            raise _GoesOnError(left)
         # First of all: what the rows are found by is gone afterwards.
         words = await connection.run(QUERIES.words, identity=identity)
         forgetting = Forgetting(identity, pseudonym, words)
@@ -89,13 +113,39 @@ async def erase(database: Database, name: str) -> Erased:
         await _blank(connection, identity, name, pseudonym, [*own, *decided])
         await connection.run(QUERIES.forget_unwritten, visitor=visitor)
         # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
-        await forgetting.forget(connection, but="gateway.conversations")
-    gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
+        await _forget(connection, forgetting, but="gateway.conversations")
+    return forgetting, sum(map(len, gone_by.values()))
+
+
+async def _finished(database: Database, forgetting: Forgetting, visitor: str) -> list[str]:
+    """Forget them where their conversations were; return what is left of these, and what they began meanwhile."""
+    identity, found = forgetting.identity, set()
     async with database.transaction() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
-        await forgetting.forget(connection)
-    left = [row["conversation_id"] for row in rows]
-    return Erased(pseudonym, gone, left, sum(map(len, gone_by.values())), others)
+        left = {row["conversation_id"] for row in rows}
+    try:
+        async with database.transaction() as connection:
+            # By these names whoever erases once more finds what is left.
+            await _forget(connection, forgetting, but="gateway.conversations" if left else "")
+    except _GoesOnError as goes_on:
+        found.update(goes_on.left)
+    async with database.transaction() as connection:
+        await connection.run(QUERIES.await_votes)
+    async with database.single() as connection:
+        found.update(row["place"] for row in await connection.run(QUERIES.still_named, identity=identity))
+    return sorted(left | found)
+
+
+async def _forget(connection: Connection, forgetting: Forgetting, *, but: str) -> None:
+    """Forget them; raise _GoesOnError where something was changed that goes on, or came after what they wrote went.
+
+    A vote may come at any moment after the first look. Either it was changed here, is locked by that, and is seen now,
+    or it keeps their name: nobody is two people in one approval.
+    """
+    await forgetting.forget(connection, but=but)
+    rows = await connection.run(QUERIES.still_written, identity=forgetting.new_name)
+    if left := sorted({*(row["place"] for row in rows), *await _in_act(connection, forgetting.new_name)}):
+        raise _GoesOnError(left)
 
 
 async def _blank(connection: Connection, identity: str, name: str, pseudonym: str, calls: Sequence[str]) -> None:
@@ -115,12 +165,18 @@ async def _blank(connection: Connection, identity: str, name: str, pseudonym: st
         await connection.run(QUERIES.forget_operator, identity=identity, words=bare, pseudonym=pseudonym)
 
 
-async def _going_on(database: Database, theirs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the conversations of these in which something goes on or waits."""
+async def _in_act(connection: Connection, identity: str) -> list[str]:
+    """Return where somebody is one of many: who they are matters until it ends."""
+    decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
+    named = {"identity": identity, "pattern": pattern_of(identity)}
+    return sorted(row["place"] for row in await connection.run(QUERIES.in_act, calls=decided, **named))
+
+
+async def _going_on(connection: Connection, theirs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the conversations of these in which something goes on or waits; lock the others."""
     ids = [place for _, place in theirs]
-    async with database.transaction() as connection:
-        written = {row["conversation_id"] for row in await connection.run(QUERIES.written, ids=ids)}
-        idle = await connection.run(QUERIES.idle, after="", only=ids, keep=_NO_TIME, most=len(ids))
+    written = {row["conversation_id"] for row in await connection.run(QUERIES.written, ids=ids)}
+    idle = await connection.run(QUERIES.idle, after="", only=ids, keep=_NO_TIME, most=len(ids))
     return sorted(written - {row["conversation_id"] for row in idle})
 
 

@@ -122,6 +122,11 @@ class Forgetting:
         authors = (f'"id": ?"{bare}", ?"kind": ?"{kind}"', f'"kind": ?"{kind}", ?"id": ?"{bare}"')
         return "|".join((pattern_of(self.identity), *authors))
 
+    @property
+    def new_name(self) -> str:
+        """What stands in place of their identity."""
+        return f"{self.identity.rpartition(':')[0]}:{self.pseudonym}"
+
     async def is_needed(self, connection: Connection) -> bool:
         """Tell whether anything that is to be changed names them, or the history does."""
         named = {table: columns.split() for table, columns in NAMING.items()}
@@ -211,15 +216,11 @@ class Line:
         return found
 
     def _text(self, text: str, name: str, *, beside: bool = False) -> str:
-        found = re.sub(pattern_of(self.of.identity), self._pseudonym, text)
+        found = re.sub(pattern_of(self.of.identity), self.of.new_name, text)
         if name in _QUOTES:
             for words in (self.words if beside or found != text else None, self.quoted):
                 found = words.sub(ERASED, found) if words else found
         return found
-
-    @property
-    def _pseudonym(self) -> str:
-        return f"{self.of.identity.rpartition(':')[0]}:{self.of.pseudonym}"
 
 
 def _any_of(columns: Sequence[str]) -> str:

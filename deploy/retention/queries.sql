@@ -136,6 +136,25 @@ WHERE state = 'pending' AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops
 WHERE by_another AND resumed_at IS NULL AND stopped_by = :identity
 
+-- name: still_written
+-- Votes and stops of somebody that still have what they wrote or signed.
+SELECT a.conversation_id AS place FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
+WHERE d.person = :identity AND (d.reason <> '' OR d.signed <> '')
+UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity AND signature <> ''
+
+-- name: await_votes
+-- Waits for the votes and stops that are being written: whoever looks afterwards sees them.
+LOCK TABLE approval.decisions, gateway.stops IN SHARE MODE
+
+-- name: still_named
+-- Where somebody has voted, asked or stopped under their name.
+SELECT conversation_id AS place FROM approval.approvals AS a
+WHERE :identity IN (requester, decided_by) OR EXISTS (
+    SELECT FROM approval.decisions AS d
+    WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
+)
+UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity
+
 -- name: words
 -- What they wrote as reasons, notes, answers and comments, and where it is quoted: in the conversation of its call and, where
 -- that is an attempt, in its job and in the conversation that asked for the job.

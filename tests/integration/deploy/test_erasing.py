@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from placet.deploy.migrations.metadata import metadata
 from placet.deploy.retention.erasing import Erased, erase
 from placet.runtime.database import Database
 from tests.contract.test_retention import OWN_WORDS
+from tests.support.agents import wait_for_a_blocked_statement
 
 NOW = datetime.now(UTC)
 #: Of columns that a test says nothing of.
@@ -224,3 +226,55 @@ async def test_who_is_one_of_many_stays_themselves_while_it_matters(
         put(connection, rows)
     erased = await ada_erased(database_url)
     assert (left, True) == (erased.left, bool(erased.pseudonym))
+
+
+VOTE = {"approval_id": "a", "person": "person:ada", "verb": "approve", "reason": "Fine.", "signed": "by ada"}
+#: What ada does at that moment, what tells that it is as it was, and where it is.
+MEANWHILE = [
+    (("approval.decisions", VOTE), "SELECT person, reason FROM approval.decisions", ("person:ada", "Fine."), "c"),
+    (("gateway.stops", STOP), "SELECT stopped_by, stop_id FROM gateway.stops", ("person:ada", "s"), "stop s"),
+]
+
+
+@pytest.mark.parametrize(("done", "said", "as_it_was", "place"), MEANWHILE, ids=["vote", "stop"])
+@pytest.mark.parametrize("state", ["pending", "approved"])
+async def test_what_somebody_does_while_they_are_erased_keeps_their_name(
+    database_url: str, state: str, done: tuple[str, dict[str, Any]], said: str, as_it_was: tuple[str, str], place: str
+) -> None:
+    """After the first look, and committed before votes are changed: under another name they could vote once more."""
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("approval.approvals", WAITS | ({} if state == "pending" else EXPIRED)),
+        ("agent.log", {"data": {"error": "It was person:ada."}}),
+    ]
+    with psycopg.connect(database_url) as connection:
+        put(connection, rows)
+        connection.commit()
+        # It reads what names her, and waits here with its changes.
+        connection.execute("SELECT FROM agent.log FOR UPDATE")
+        erasing = asyncio.create_task(ada_erased(database_url))
+        await asyncio.to_thread(wait_for_a_blocked_statement, database_url)
+        with psycopg.connect(database_url, autocommit=True) as other:
+            insert(other, 9, *done)
+        connection.rollback()
+        erased = await erasing
+        assert ([as_it_was], [place]) == (connection.execute(said.encode()).fetchall(), erased.left)
+
+
+@pytest.mark.parametrize(("done", "said", "as_it_was", "place"), MEANWHILE, ids=["vote", "stop"])
+async def test_an_erasure_waits_for_what_is_being_written(
+    database_url: str, done: tuple[str, dict[str, Any]], said: str, as_it_was: tuple[str, str], place: str
+) -> None:
+    """Nobody sees it before it is committed, and whoever asked for the erasure is not told that nothing is left."""
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("approval.approvals", WAITS),
+        ("agent.log", {"data": {"error": "It was person:ada."}}),
+    ]
+    with psycopg.connect(database_url) as connection:
+        put(connection, rows)
+        connection.commit()
+        insert(connection, 9, *done)
+        erasing = asyncio.create_task(ada_erased(database_url))
+        await asyncio.to_thread(wait_for_a_blocked_statement, database_url)
+        connection.commit()
+        erased = await erasing
+        assert ([as_it_was], [place]) == (connection.execute(said.encode()).fetchall(), erased.left)
