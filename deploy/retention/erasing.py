@@ -21,6 +21,7 @@ from placet.deploy.retention.forgetting import WRITTEN, Forgetting, pattern_of
 from placet.deploy.retention.purging import QUERIES, purge_conversations
 from placet.domain.approvers import identity_of
 from placet.runtime.database import SERVICES, Database
+from placet.runtime.driver import DatabaseError
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
 
@@ -29,6 +30,13 @@ log = structlog.get_logger(__name__)
 _NO_TIME = timedelta(0)
 #: Erased rows that one row of the history names.
 NAMED_AT_ONCE = 500
+
+
+#: What is left where nobody could see whether they were just voting, or stopping something.
+BEING_WRITTEN = "a vote or a stop that is being written"
+#: How long an erasure waits for those, in milliseconds: new ones wait behind it.
+_VOTES_WAIT_MS = "1000"
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class _GoesOnError(Exception):
@@ -129,11 +137,24 @@ async def _finished(database: Database, forgetting: Forgetting, visitor: str) ->
             await _forget(connection, forgetting, but="gateway.conversations" if left else "")
     except _GoesOnError as goes_on:
         found.update(goes_on.left)
-    async with database.transaction() as connection:
-        await connection.run(QUERIES.await_votes)
+    if not await _votes_are_written(database):
+        found.add(BEING_WRITTEN)
     async with database.single() as connection:
         found.update(row["place"] for row in await connection.run(QUERIES.still_named, identity=identity))
     return sorted(left | found)
+
+
+async def _votes_are_written(database: Database) -> bool:
+    """Wait for the votes and stops that are being written; False where one takes longer than others may wait."""
+    try:
+        async with database.transaction() as connection:
+            await connection.run(QUERIES.wait_at_most, milliseconds=_VOTES_WAIT_MS)
+            await connection.run(QUERIES.await_votes)
+    except DatabaseError as error:
+        if error.sqlstate != _LOCK_NOT_AVAILABLE:
+            raise
+        return False
+    return True
 
 
 async def _forget(connection: Connection, forgetting: Forgetting, *, but: str) -> None:

@@ -142,6 +142,9 @@ SELECT a.conversation_id AS place FROM approval.decisions AS d JOIN approval.app
 WHERE d.person = :identity AND (d.reason <> '' OR d.signed <> '')
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity AND signature <> ''
 
+-- name: wait_at_most
+SELECT set_config('lock_timeout', :milliseconds, true)
+
 -- name: await_votes
 -- Waits for the votes and stops that are being written: whoever looks afterwards sees them.
 LOCK TABLE approval.decisions, gateway.stops IN SHARE MODE

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from placet.deploy.migrations.metadata import metadata
-from placet.deploy.retention.erasing import Erased, erase
+from placet.deploy.retention.erasing import BEING_WRITTEN, Erased, erase
 from placet.runtime.database import Database
 from tests.contract.test_retention import OWN_WORDS
 from tests.support.agents import wait_for_a_blocked_statement
@@ -278,3 +278,14 @@ async def test_an_erasure_waits_for_what_is_being_written(
         connection.commit()
         erased = await erasing
         assert ([as_it_was], [place]) == (connection.execute(said.encode()).fetchall(), erased.left)
+
+
+async def test_an_erasure_keeps_no_vote_waiting(database_url: str) -> None:
+    """One vote that hangs is not waited for, or all others would be: the erasure comes again."""
+    with psycopg.connect(database_url) as connection:
+        put(connection, [("approval.approvals", WAITS), ("agent.log", {"data": {"error": "It was person:ada."}})])
+        connection.commit()
+        insert(connection, 9, "approval.decisions", VOTE)
+        erased = await ada_erased(database_url)
+        connection.rollback()
+    assert [BEING_WRITTEN] == erased.left
