@@ -17,7 +17,7 @@ SQUARE, SQUARE_GAP = 14, 4
 COLUMNS, SQUARES = 8, 60
 #: Attempts that have a dot; the rest are a number.
 DOTS_MAX = 10
-#: Characters of a task's name.
+#: Characters of a task's name and of its votes, with one between them.
 NAME_MAX = 17
 
 Mark = Literal["agreed", "other", "flagged", "running", "lost"]
@@ -114,8 +114,16 @@ def _node(task: TaskOut, x: int, y: int) -> Node:
         for place, each in enumerate(shown)
     )
     votes = ":".join(str(number) for number in sorted(task.votes.values(), reverse=True))
-    name = task.id if len(task.id) <= NAME_MAX else f"{task.id[: NAME_MAX - 1]}…"
+    name = _name(task.id, NAME_MAX - (len(votes) + 1 if votes else 0))
     return Node(x, y, task.state, name, votes, _told(task), dots, len(task.attempts) - len(shown))
+
+
+def _name(task_id: str, most: int) -> str:
+    """Return a task's id, or both ends of a long one: ids of one job often begin alike."""
+    if len(task_id) <= most:
+        return task_id
+    tail = (most - 1) // 2
+    return f"{task_id[: most - 1 - tail]}…{task_id[-tail:]}"
 
 
 def _winner(votes: Mapping[str, int]) -> str:

@@ -41,3 +41,11 @@ def test_votes_from_before_a_conflict_are_not_drawn_as_if_they_counted() -> None
     before, since = an_attempt(1, **VOTED), an_attempt(2, **VOTED)
     (node,) = picture([a_task(before, since, votes={"a" * 64: 1}, votes_from=2)]).nodes
     assert ["lost", "agreed"] == [dot.mark for dot in node.dots]
+
+
+def test_tasks_whose_ids_begin_alike_are_told_apart() -> None:
+    """A long id keeps both of its ends, and leaves room for the votes."""
+    tasks = [a_task(id=f"task-with-a-long-name-{number}", votes=votes) for number, votes in ((7, {}), (18, {"a": 12}))]
+    assert [("task-wit…g-name-7", ""), ("task-wi…ame-18", "12")] == [
+        (node.name, node.votes) for node in picture(tasks).nodes
+    ]
