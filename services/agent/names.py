@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from placet.agent.word_boundaries import is_unspaced, standing_alone
+from placet.domain.normal_form import normalized
 
 _APOSTROPHES = dict.fromkeys("'`\u00b4\u02b9\u02bb\u02bc\u02bd\u2018\u2019\u201b\u2032\uff07", "'")
 _DASHES = dict.fromkeys((*"-\u00ad\u2212\ufe58\ufe63\uff0d", *map(chr, range(0x2010, 0x2016))), "-")
@@ -39,7 +40,7 @@ def finder(names: Iterable[str]) -> Finder | None:
     """Return what finds whole names and each of their words: (start, end, canonical). None where there is no name."""
     wanted: set[tuple[str, ...]] = set()
     for name in names:
-        for spelled in (name, unicodedata.normalize("NFC", name).translate(_TRANSCRIBED)):
+        for spelled in (name, normalized("NFC", name).translate(_TRANSCRIBED)):
             wanted |= _wanted(plain(spelled).text)
     if not wanted:
         return None

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
 from typing import Any
-from unicodedata import is_normalized, normalize
 from urllib.parse import unquote
 
 from placet.agent import rules
@@ -25,6 +24,7 @@ from placet.agent.transcript import History
 from placet.contracts.canonical import parse_arguments
 from placet.domain.card_text import mixed_scripts, visible
 from placet.domain.catalog import Catalog
+from placet.domain.normal_form import normalized
 from placet.domain.origins import AGENT, QUOTED, TOOL, USER, is_account, texts_in
 
 #: Texts of one call that are looked for, and characters of one of them: a longer one is what the model wrote.
@@ -224,15 +224,13 @@ def _newest(texts: Sequence[str]) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return a text in one spelling: lower case, compatible characters as one, nothing invisible, single spaces."""
-    if not text.isascii():
-        text = normalize("NFKC", text)
-    plain = " ".join(text.lower().split())
+    plain = " ".join(normalized("NFKC", text).lower().split())
     return plain if plain.isprintable() else _INVISIBLE.sub("", plain)
 
 
 def _as_spelt(text: str) -> str:
     """Return a text in lower case and with single spaces, and each of its characters as it was written."""
-    return " ".join((text if text.isascii() else normalize("NFC", text)).lower().split())
+    return " ".join(normalized("NFC", text).lower().split())
 
 
 def _is_spelt_plainly(text: str) -> bool:
@@ -240,7 +238,7 @@ def _is_spelt_plainly(text: str) -> bool:
     if text.isascii() and text.isprintable():
         return True
     shown = text.replace("\n", "").replace("\t", "")
-    return shown == visible(shown) and is_normalized("NFKC", text) and not any(mixed_scripts(text))
+    return shown == visible(shown) and normalized("NFKC", text) == text and not any(mixed_scripts(text))
 
 
 def _spans(plain: str, text: str) -> Iterator[tuple[int, int]]:

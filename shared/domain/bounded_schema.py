@@ -288,4 +288,5 @@ def _is_date_time(value: object) -> bool:
 def _is_uri(value: object) -> bool:
     if not isinstance(value, str):
         return True
-    return bool(urlsplit(value).scheme) and re.fullmatch(r"[!-~]+", value) is not None
+    # In this order: of other characters the library asks for a normal form, which may take long.
+    return re.fullmatch(r"[!-~]+", value) is not None and bool(urlsplit(value).scheme)

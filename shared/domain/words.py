@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+from placet.domain.normal_form import normalized
+
 #: Words of one text that can be found, in its order; a summary has some ten.
 WORDS_MAX = 128
 #: Words of a call's arguments that can be found beside those of its summary.
@@ -66,5 +68,5 @@ def _values(value: Any) -> Iterator[str]:
 
 
 def _fold(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(_ALIKE)
+    plain = normalized("NFKD", normalized("NFKD", text).casefold()).translate(_ALIKE)
     return "".join(char for char in plain if not unicodedata.combining(char))

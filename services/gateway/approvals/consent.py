@@ -67,9 +67,10 @@ def named(name: str, waiting: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] 
 
 def _words(text: str, language: str) -> str:
     """Return a message in the form of the phrases. What is odd about it is kept, so that it fits none of them."""
-    plain = unicodedata.normalize("NFC", text).strip()
+    plain = text.strip()
     if len(plain) > TEXT_MAX:
         return ""
+    plain = unicodedata.normalize("NFC", plain)
     if language == "tr":
         plain = plain.replace("İ", "i").replace("I", "ı")
     plain = plain.lower().replace("\u2019", "'").removesuffix(".").removesuffix("!")
