@@ -33,6 +33,7 @@ from placet.gateway.conversations.log import ConversationLog
 from placet.gateway.conversations.service import PostedTexts, Posts
 from placet.gateway.conversations.stream_limits import StreamLimits
 from placet.gateway.http.deps import Deps
+from placet.gateway.http.protocol import BoundedHttp
 from placet.gateway.identity.auth import Authenticator
 from placet.gateway.identity.oidc import Provider
 from placet.gateway.identity.rates import Rates
@@ -76,7 +77,7 @@ class GatewayService(Service):
         """Run while the block runs; at its end let clients go at once, so that they find another instance."""
         settings = self.settings
         where: dict[str, Any] = {"host": settings.gateway_host, "port": settings.gateway_port}
-        async with serving(self.app, **where, proxies=settings.gateway_trusted_proxies) as server:
+        async with serving(self.app, **where, proxies=settings.gateway_trusted_proxies, http=BoundedHttp) as server:
             self._servers.append(server)
             self._listening.set()
             async with super().running(own_bus=own_bus):

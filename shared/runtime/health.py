@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -48,16 +48,24 @@ async def _answer(path: str, ready: Ready) -> tuple[int, str, bytes]:
 
 
 @asynccontextmanager
-async def serving(app: Any, *, host: str, port: int, proxies: Sequence[str] = ()) -> AsyncIterator[uvicorn.Server]:
+async def serving(
+    app: Any,
+    *,
+    host: str,
+    port: int,
+    proxies: Sequence[str] = (),
+    http: type[asyncio.Protocol] | Literal["h11"] = "h11",
+) -> AsyncIterator[uvicorn.Server]:
     """Serve an ASGI app on this event loop while the block runs; signals stay with the caller.
 
     Only `proxies`, addresses or networks, are believed whom they speak for (`X-Forwarded-For`, `X-Forwarded-Proto`).
-    Raises CannotListen.
+    `http` reads a connection: h11 has bounds to what it reads, and is slow. Raises CannotListen.
     """
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
+        http=http,
         log_config=None,
         lifespan="off",
         proxy_headers=bool(proxies),

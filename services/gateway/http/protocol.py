@@ -1,0 +1,62 @@
+"""HTTP/1.1 as the gateway reads it from strangers: with bounds to what stands before and behind a body.
+
+The parser has none: it gathers a head of any length, in a callback of the connection where no task could be ended.
+"""
+
+from __future__ import annotations
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+#: Bytes of a request's line, headers and trailers, and of anything that the parser gathers without a word.
+HEAD_MAX = 65_536
+
+
+class HeadTooLargeError(ValueError):
+    """The parser turns it into an error of its own, which ends the connection with a 400."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection. A request with a head beyond HEAD_MAX is refused, however it comes."""
+
+    _head = _silent = 0
+    _heard = False
+
+    def data_received(self, data: bytes) -> None:
+        """Read some bytes; refuse what has been going on for too long without telling anything."""
+        self._heard = False
+        super().data_received(data)
+        self._silent = 0 if self._heard else self._silent + len(data)
+        if self._silent > HEAD_MAX and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        """Begin to weigh."""
+        self._head, self._heard = 0, True
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._weigh(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer."""
+        self._weigh(len(name) + len(value))
+        # Python unquotes cookies in a time that grows with the square of their backslashes, and none of ours has any.
+        super().on_header(name, value.replace(b"\\", b"") if name.lower() == b"cookie" else value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body, which has bounds of its own."""
+        self._heard = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._heard = True
+        super().on_message_complete()
+
+    def _weigh(self, size: int) -> None:
+        self._heard = True
+        self._head += size
+        if self._head > HEAD_MAX:
+            raise HeadTooLargeError

@@ -1,0 +1,70 @@
+"""What the gateway reads of a connection before it knows who is there: heads have bounds, however they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from placet.gateway.http.protocol import HEAD_MAX, BoundedHttp
+from placet.runtime.health import serving
+from tests.support.ports import free_port
+
+BEGIN = b"POST / HTTP/1.1\r\nhost: here\r\n"
+CHUNKED = BEGIN + b"transfer-encoding: chunked\r\n\r\n"
+#: How a request begins that never ends, and what it goes on with: far more than a head may have.
+ENDLESS: dict[str, tuple[bytes, bytes]] = {
+    "many headers": (BEGIN, b"a:b\r\n"),
+    "one header": (BEGIN + b"a: ", b"b"),
+    "one name": (BEGIN, b"a"),
+    "target": (b"GET /", b"a"),
+    "trailers": (CHUNKED + b"1\r\na\r\n0\r\n", b"a:b\r\n"),
+    "one trailer": (CHUNKED + b"1\r\na\r\n0\r\na: ", b"b"),
+    "extension": (CHUNKED + b"1;a=", b"b"),
+}
+
+
+async def cookies(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    """Answer with what came as cookies, once the body is there."""
+    while (await receive()).get("more_body"):
+        pass
+    found = b"".join(value for name, value in scope["headers"] if name == b"cookie")
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(found))]})
+    await send({"type": "http.response.body", "body": found})
+
+
+async def sent(pieces: Iterable[bytes]) -> tuple[bytes, int]:
+    """Return what is answered to these bytes, and how many of them could be sent."""
+    port, count, answer = free_port(), 0, b""
+    async with serving(cookies, host="127.0.0.1", port=port, http=BoundedHttp):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with suppress(ConnectionError):
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                count += len(piece)
+        with suppress(ConnectionError):
+            answer = await reader.read()
+        writer.close()
+    return answer, count
+
+
+@pytest.mark.parametrize("how", ENDLESS)
+async def test_a_head_without_an_end_is_refused(how: str) -> None:
+    """The connection ends long before all of it was read."""
+    begin, piece = ENDLESS[how]
+    pieces = [begin, *[piece * (HEAD_MAX // len(piece))] * 400]
+    _, count = await sent(pieces)
+    assert (how, True) == (how, count < len(b"".join(pieces)) // 2)
+
+
+async def test_requests_behind_each_other_have_heads_of_their_own() -> None:
+    """A large body between them counts for none, and what a cookie has beside backslashes arrives."""
+    body = b"x" * (4 * HEAD_MAX)
+    first = BEGIN + b"content-length: %d\r\n\r\n" % len(body) + body
+    then = BEGIN + b'connection: close\r\ncookie: a="%b1"\r\n\r\n' % (b"\\" * (HEAD_MAX // 2))
+    answer, _ = await sent([first * 3 + then])
+    assert (4, True) == (answer.count(b"HTTP/1.1 200 OK"), answer.endswith(b'a="1"'))
