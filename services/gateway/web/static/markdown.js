@@ -7,6 +7,8 @@ import { t } from "./words.js";
 // Where set-up was not run, or a newer one is needed, answers are shown as they were written.
 const library = await import("./vendor/marked.js").catch(() => null);
 const LENGTH_MAX = 100_000;
+// Characters that may mean something: the library looks for the other end of each among all that follow.
+const MARKS_MAX = 1_500;
 const DEPTH_MAX = 20;
 const SIDES = { center: "to-center", right: "to-right" };
 const ADDRESS = /^(https?:\/\/|mailto:)/i;
@@ -36,7 +38,8 @@ const KINDS = {
 };
 
 export function markdown(text) {
-  if (!library || text.length > LENGTH_MAX) return [make("p", { class: "text" }, text)];
+  const marks = text.length > LENGTH_MAX ? Infinity : (text.match(/[*_~`[\]|<!]/g) ?? []).length;
+  if (!library || marks > MARKS_MAX) return [make("p", { class: "text" }, text)];
   try {
     return elements(library.lexer(text), 0);
   } catch {
