@@ -57,7 +57,7 @@ CALLS = _view(
 _CONVERSATIONS = table_of(ConversationRow)
 _KEYS = table_of(ApiKeyRow)
 _NEVER: sa.ColumnElement[Any] = sa.literal_column("'infinity'::timestamptz")
-_ENTRIES = _view("workspace_entries", "tenant conversation_id call_id tool")
+_ENTRIES = _view("workspace_entries", "tenant conversation_id call_id tool staged_at")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 EXECUTIONS = _view(
     "executions",
@@ -115,24 +115,38 @@ def _openers() -> sa.ColumnElement[Any]:
     return sa.func.concat_ws(" ", counted, sa.func.nullif(c.relayed_by, ""))
 
 
+def _has_entry(
+    view: sa.FromClause, *those: sa.ColumnElement[bool], arguments: sa.ColumnElement[Any] | None = None
+) -> sa.Exists:
+    """Tell of a commit whether such an entry is among those that its arguments name, or `arguments` in their place."""
+    e = _ENTRIES.c
+    here = (e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id)
+    named = sa.func.strpos(view.c.arguments if arguments is None else arguments, e.call_id) > 0
+    return sa.exists().where(*here, named, *those)
+
+
 def stopped(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None) -> sa.ColumnElement[Any]:
     """Return why an administrator has stopped such calls; null where nobody has.
 
     A commit is stopped with any entry that its arguments name, or `arguments` in their place.
     """
     c, e = table_of(StopRow).c, _ENTRIES.c
-    here = (e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id, e.tool == c.tool)
-    named = sa.func.strpos(view.c.arguments if arguments is None else arguments, e.call_id) > 0
-    in_it = sa.and_(view.c.tool == COMMIT_TOOL, sa.exists().where(*here, named).correlate(view, table_of(StopRow)))
+    entry = _has_entry(view, e.tool == c.tool, arguments=arguments).correlate(view, table_of(StopRow))
+    in_it = sa.and_(view.c.tool == COMMIT_TOOL, entry)
     tool, *covers = [sa.func.coalesce(c[name] == view.c[name], sa.true()) for name in ("tool", "tenant", "agent")]
     found = sa.select(sa.func.min(c.reason)).where(c.resumed_at.is_(None), *covers, sa.or_(tool, in_it)).correlate(view)
     return found.scalar_subquery().label("stopped")
 
 
 def restored(view: sa.FromClause) -> sa.ColumnElement[Any]:
-    """Return when the house was restored since an approval was opened: its call may have run; null where never."""
+    """Return when the house was restored since an approval was opened: its call may have run; null where never.
+
+    What was staged before may have been committed meanwhile, whenever people are asked about it.
+    """
     at = table_of(RestoreRow).c.restored_at
-    found = sa.select(sa.func.max(at)).where(at > view.c.created_at).correlate(view)
+    entry = _has_entry(view, _ENTRIES.c.staged_at < at).correlate(view, table_of(RestoreRow))
+    since = sa.or_(at > view.c.created_at, sa.and_(view.c.tool == COMMIT_TOOL, entry))
+    found = sa.select(sa.func.max(at)).where(since).correlate(view)
     return found.scalar_subquery().label("restored_at")
 
 

@@ -141,6 +141,21 @@ async def test_a_card_from_before_a_restore_says_so(house: House) -> None:
     assert [True, False] == ["restored from a backup" in page for page in pages]
 
 
+async def test_a_commit_of_what_was_staged_before_a_restore_says_so(house: House) -> None:
+    """It may have been committed after the backup, whenever people are asked about it."""
+    now = datetime.now(UTC)
+    for name, staged_at in (("old", now - timedelta(minutes=2)), ("new", now + timedelta(minutes=1))):
+        call = a_call(tool="commit_changes", arguments={"entries": [f"entry-{name}"]})
+        row = an_approval_row(call, approval_id=name, created_at=now + timedelta(minutes=2))
+        insert(house.url, "approvals", **row)
+        entry = {"tenant": row["tenant"], "conversation_id": row["conversation_id"], "tool": "pay"}
+        insert(house.url, "workspace_entries", call_id=f"entry-{name}", staged_at=staged_at, **entry)
+    house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%s, %s)", now, now - timedelta(hours=1))
+    async with house.client(house.key("decide")) as ada:
+        listed = (await ada.get("/v1/approvals")).json()["items"]
+    assert {"old": True, "new": False} == {each["id"]: bool(each["restored_at"]) for each in listed}
+
+
 async def test_the_same_is_stopped_once_and_lifted_once(house: House) -> None:
     """Whoever is second is told so."""
     async with house.client(house.key("admin")) as ada:
