@@ -106,18 +106,21 @@ WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
     AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls
--- Calls of others that somebody decided about, asked for, or found out about; and what ran with such a commit.
+-- Calls of others that somebody decided about, asked for, or found out about; and what ran with such a commit, also once
+-- its workspace is gone.
 WITH decided AS (
-    SELECT call_id FROM approval.approvals AS a
+    SELECT call_id, approval_id FROM approval.approvals AS a
     WHERE requester = :identity OR EXISTS (
         SELECT FROM approval.decisions AS d
         WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
     )
-    UNION SELECT call_id FROM executor.executions
+    UNION SELECT call_id, NULL FROM executor.executions
     WHERE resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity
 )
 SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
+UNION SELECT h.call_id FROM executor.history AS h JOIN decided ON decided.approval_id = h.detail ->> 'reference'
+WHERE h.machine = 'execution' AND h.event = 'released'
 
 -- name: in_act
 -- Where such a call runs, or waits for its turn: its permit, which is signed, names who approved it. Where a call waits

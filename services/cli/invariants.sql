@@ -159,7 +159,8 @@ SELECT e.tenant, e.call_id, 'begun without a commit that was let through'
 FROM executor.executions AS e
 JOIN executor.history AS h
     ON h.machine = 'execution' AND h.event = 'released' AND h.call_id = e.call_id AND h.tenant = e.tenant
-WHERE e.mode = 'staged_call' AND NOT EXISTS (
+-- Of somebody who was erased nothing is left to look for.
+WHERE e.mode = 'staged_call' AND h.detail ? 'reference' AND NOT EXISTS (
     SELECT FROM policy.verdicts AS v
     WHERE e.permit_issuer = 'policy' AND v.verdict_id = h.detail ->> 'reference' AND v.tenant = e.tenant
         AND v.tool = 'commit_changes' AND v.effect = 'allow'
