@@ -38,7 +38,7 @@ from placet.runtime import points
 from placet.runtime.database import is_outage
 from placet.runtime.slots import Slots, under_lease
 from placet.runtime.tracing import TRACING
-from placet.runtime.watchdog import at_leisure
+from placet.runtime.watchdog import leisurely
 from placet.runtime.work import UnitOfWork
 from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
@@ -107,16 +107,15 @@ class Worker:
         """Run a claimed attempt in a slot; returns at once."""
         doing = self._commit(attempt) if attempt.mode == "commit" else self._run(attempt)
         name = f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}"
-        with at_leisure():
-            self.slots.spawn(doing, name=name, tenant=attempt.call.tenant)
+        self.slots.spawn(doing, name=name, tenant=attempt.call.tenant)
 
     async def _commit(self, attempt: Attempt) -> None:
         """Commit a workspace under a lease; broken off for whatever reason, the sweeper has it gone on with."""
-        doing = self.committing.run(attempt, self._context(attempt))
+        doing = leisurely(self.committing.run)(attempt, self._context(attempt))
         await under_lease(doing, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
 
     async def _run(self, attempt: Attempt) -> None:
-        running = asyncio.create_task(self._act(attempt))
+        running = asyncio.create_task(leisurely(self._act)(attempt))
         waiting = self._wait(attempt, running, self.specs[attempt.call.tool].timeout_seconds)
         try:
             await under_lease(waiting, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)

@@ -48,6 +48,7 @@ from placet.policy.store import limits as limit_store
 from placet.policy.store import watched as watched_store
 from placet.runtime.batcher import waves
 from placet.runtime.consumer import Arrival
+from placet.runtime.watchdog import leisurely
 from placet.runtime.work import Cause, UnitOfWork, Work
 
 #: Of calls of an envelope, by id, whether they are staged.
@@ -80,6 +81,7 @@ class Proposed:
     earlier: Sequence[int]
 
 
+@leisurely
 async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work, deps: Deps) -> None:
     """Give proposed calls their one verdict each, and pass on what follows from it.
 
@@ -189,6 +191,7 @@ async def _judge(
         records.record_verdict(work, each.facts, verdict, entry.verdict_id)
 
 
+@leisurely
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     """Keep what a person wants allowed from now on, if the rulebook of today still lets them; else say why not."""
     verify_signed(deps.verifier, asked)
@@ -253,6 +256,7 @@ async def remember_denial(closed: WatchedCallClosed, work: Work, deps: Deps) -> 
         await watched_store.forget(work, closed.tenant, closed.call_id)
 
 
+@leisurely
 async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     """Say whether people may approve a held call with other arguments."""
     verify_signed(deps.verifier, proposed)
@@ -270,6 +274,7 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     work.emit(signed(answer, deps.signer))
 
 
+@leisurely
 async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
     """Hand on the permit of a call that people approved, unless the rules of today deny it.
 

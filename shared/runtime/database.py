@@ -26,6 +26,7 @@ from sqlmodel import SQLModel
 from placet.runtime.driver import RAISED, DatabaseError, Outage, pool_options, translated
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
+from placet.runtime.watchdog import TooLong
 
 log = structlog.get_logger(__name__)
 
@@ -205,6 +206,10 @@ class Database:
             raise translated(error, lost=True) from None
         try:
             yield raw
+        except TooLong:
+            # It was raised anywhere, and the driver may not know where it stands.
+            raw.terminate()
+            raise
         finally:
             # Where it cannot be made ready for the next one, the pool hangs up; what it was used for is done or said.
             with suppress(*RAISED):

@@ -2,8 +2,8 @@
 
 A timer of the process' CPU ticks; on a tick the loop is asked to come round. Where the same task is still in the same
 step some ticks later, and has used the CPU for longer than it may, `TooLong` is raised in it where it stands. A task
-that waits uses no CPU, so a slow database or a busy machine ends nothing. What belongs to the house and may take its
-time, such as a tool's own code, says so with `at_leisure`.
+that waits uses no CPU, so a slow database or a busy machine ends nothing. Own code of tools and models may take its
+time, and so may policy: a rule that fails holds a call, so one that is broken off would ask about what it denies.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from functools import wraps
 from types import FrameType
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import structlog
 from prometheus_client import Counter
 
 log = structlog.get_logger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
 #: Ticks within the time that a step may take: it ends at most one of them late.
 _TICKS = 8
-_LEISURE: ContextVar[bool] = ContextVar("leisure", default=False)
+#: Tasks that may take their time just now. Those that they begin may not: they would hand it on for ever.
+_LEISURE: WeakSet[asyncio.Task[object]] = WeakSet()
 TOO_LONG = Counter("placet_steps_too_long_total", "Tasks that kept the event loop to themselves and were ended.")
 
 
@@ -34,12 +39,27 @@ class TooLong(Exception):
 
 @contextmanager
 def at_leisure() -> Iterator[None]:
-    """Let what the block calls keep the loop as long as it likes; tasks that it begins may too."""
-    token = _LEISURE.set(True)
+    """Let this task keep the loop as long as it likes while the block runs."""
+    task = asyncio.current_task()
+    if task is None or task in _LEISURE:
+        yield
+        return
+    _LEISURE.add(task)
     try:
         yield
     finally:
-        _LEISURE.reset(token)
+        _LEISURE.discard(task)
+
+
+def leisurely(do: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return what does the same and may take its time: the operator's own code, and what would decide otherwise."""
+
+    @wraps(do)
+    async def at_its_leisure(*args: P.args, **kwargs: P.kwargs) -> T:
+        with at_leisure():
+            return await do(*args, **kwargs)
+
+    return at_its_leisure
 
 
 @contextmanager
@@ -83,7 +103,7 @@ class _Watch:
                 self._asked = True
                 self._loop.call_soon_threadsafe(self._came_round)
             return
-        if task is None or used - self._since <= self._seconds or _LEISURE.get():
+        if task is None or used - self._since <= self._seconds or task in _LEISURE:
             return
         # It may catch this and go on: then it has as long again.
         self._since = used

@@ -39,7 +39,13 @@ async def _in_steps() -> None:
 
 async def _leisurely() -> None:
     with at_leisure():
-        await asyncio.create_task(_at_once())
+        await _at_once()
+
+
+async def _begun_at_leisure() -> None:
+    with at_leisure():
+        begun = asyncio.create_task(_at_once())
+    await begun
 
 
 async def _in_c() -> None:
@@ -81,6 +87,7 @@ async def _outcome(doing: Callable[[], Awaitable[None]]) -> str:
         (_in_steps, "went on"),
         (_many, "went on"),
         (_leisurely, "went on"),
+        (_begun_at_leisure, "ended"),
     ],
 )
 def test_a_step_that_keeps_the_loop_is_ended(
