@@ -362,6 +362,14 @@ async def test_an_answer_is_read_as_markdown_and_never_as_markup(house: House, p
     assert "owned" != await page.title()
 
 
+async def test_an_answer_of_very_many_marks_is_shown_as_it_was_written(house: House, page: Page) -> None:
+    """To look for the other end of each would freeze the page."""
+    conversation = await say(page, "hello")
+    text = "*a_" * 10_000
+    await house.append(conversation, said("a1", text))
+    await expect(page.locator(".said.by-agent p.text")).to_have_text(text)
+
+
 async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page: Page) -> None:
     """The button is there while a turn runs; what the model still writes afterwards is not shown."""
     conversation = await say(page, "hello")

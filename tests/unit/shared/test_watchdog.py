@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from placet.gateway.http.errors import answer_with_problems
-from placet.runtime.watchdog import TooLong, at_leisure, watchdog
+from placet.runtime.watchdog import TooLong, at_leisure, leisurely, watchdog
 
 #: CPU that a step has here, in seconds, and what a step uses that is too long.
 SECONDS, LONGER = 0.2, 0.6
@@ -87,6 +87,7 @@ async def _outcome(doing: Callable[[], Awaitable[None]]) -> str:
         (_in_steps, "went on"),
         (_many, "went on"),
         (_leisurely, "went on"),
+        (leisurely(_at_once), "went on"),
         (_begun_at_leisure, "ended"),
     ],
 )
