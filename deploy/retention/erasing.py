@@ -54,7 +54,7 @@ class Erased:
     #: Empty where nothing has their name.
     pseudonym: str
     conversations: int
-    #: Conversations in which something of theirs still goes on or waits, and stops: end them, and erase once more.
+    #: Conversations in which something of theirs still goes on or waits, jobs and stops: end them, and erase once more.
     left: list[str]
     #: Rows of the history that say no more who did what.
     history: int
@@ -190,7 +190,9 @@ async def _in_act(connection: Connection, identity: str) -> list[str]:
     """Return where somebody is one of many: who they are matters until it ends."""
     decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
     named = {"identity": identity, "pattern": pattern_of(identity)}
-    return sorted(row["place"] for row in await connection.run(QUERIES.in_act, calls=decided, **named))
+    rows = await connection.run(QUERIES.in_act, calls=decided, **named)
+    asked = await connection.run(QUERIES.may_have_asked, identity=identity)
+    return sorted({row["place"] for row in (*rows, *asked)})
 
 
 async def _going_on(connection: Connection, theirs: Sequence[tuple[str, str]]) -> list[str]:

@@ -139,6 +139,40 @@ WHERE state = 'pending' AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops
 WHERE by_another AND resumed_at IS NULL AND stopped_by = :identity
 
+-- name: may_have_asked
+-- Where people are asked, or still may be, for what somebody asked, or for what may be theirs: in a conversation that they
+-- opened, relayed or wrote in, or with a key that they made and that nobody had taken over. A job asks where it was called.
+WITH RECURSIVE waiting AS (
+    SELECT tenant, conversation_id AS place, conversation_id AS asked_in, requester, created_at AS since
+    FROM approval.approvals WHERE state = 'pending'
+    UNION ALL SELECT tenant, conversation_id, conversation_id, author ->> 'id', started_at
+    FROM agent.turns WHERE ended_at IS NULL
+    -- One that people held when it ended answers nobody any more.
+    UNION ALL SELECT m.tenant, conversation_id, conversation_id, m.author ->> 'id', m.posted_at
+    FROM agent.messages AS m JOIN agent.conversations AS c USING (conversation_id)
+    WHERE m.turn_id IS NULL AND NOT m.by_operator AND NOT (c.held AND c.ended_at IS NOT NULL)
+    UNION ALL SELECT tenant, concat('job ', job_id), spec #>> '{caller,conversation_id}', author, created_at
+    FROM jobs.jobs WHERE ended_at IS NULL
+), asked AS (
+    SELECT tenant, place, asked_in, requester, since FROM waiting
+    UNION SELECT w.tenant, w.place, t.data #>> '{caller,conversation_id}', w.requester, w.since
+    FROM asked AS w JOIN agent.attempts AS t ON t.conversation_id = w.asked_in
+)
+SELECT DISTINCT place FROM asked AS w
+WHERE requester = :identity OR EXISTS (
+    SELECT FROM gateway.conversations AS c
+    WHERE c.tenant = w.tenant AND c.conversation_id = w.asked_in AND (
+        c.created_by = :identity
+        OR string_to_array(c.relayed_by, ' ') && ARRAY[:identity::text, concat('~', :identity::text)]
+    )
+) OR EXISTS (
+    -- What was asked with a key before it was revoked may come late, as votes have it.
+    SELECT FROM gateway.api_keys AS k
+    WHERE k.tenant = w.tenant AND concat('person:', k.person) = w.requester AND k.created_by = :identity
+        AND k.created_at <= w.since AND coalesce(k.taken_over_at, 'infinity') > w.since
+        AND coalesce(k.revoked_at, 'infinity') > w.since - interval '30 days'
+)
+
 -- name: still_written
 -- Votes and stops of somebody that still have what they wrote or signed.
 SELECT a.conversation_id AS place FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)

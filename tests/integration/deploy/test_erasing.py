@@ -20,7 +20,7 @@ from tests.support.agents import wait_for_a_blocked_statement
 
 NOW = datetime.now(UTC)
 #: Of columns that a test says nothing of.
-ANY = {"AutoString": "", "JSONB": Jsonb({}), "ARRAY": [], "Integer": 1, "Boolean": False}
+ANY = {"AutoString": "", "JSONB": Jsonb({}), "ARRAY": [], "Integer": 1, "BigInteger": 1, "Float": 1.0, "Boolean": False}
 #: What ada wrote, which reads like somebody else.
 SAID = "person:bea"
 DENIED = 'Asked again: person:ada denied it at noon: "person:bea".'
@@ -224,6 +224,71 @@ async def test_who_is_one_of_many_stays_themselves_while_it_matters(
     """Erased meanwhile they could vote twice, decide what they asked for, and lift what somebody else must lift."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         put(connection, rows)
+    erased = await ada_erased(database_url)
+    assert (left, True) == (erased.left, bool(erased.pseudonym))
+
+
+HERE = {"conversation_id": "c"}
+LONG_AGO = NOW - timedelta(days=40)
+#: The visitor's, in which the agent works or people hold it.
+ROOM = ("agent.conversations", HERE | {"turn_id": "t", "queued": 0})
+HELD = ("agent.conversations", HERE | {"queued": 1, "held": True})
+TURN = {"conversation_id": "c", "turn_id": "t", "state": "waiting", "open_calls": 1}
+ADA, VISITOR = {"kind": "person", "id": "person:ada"}, {"kind": "visitor", "id": "visitor:v80"}
+OPENED = ("gateway.conversations", HERE | {"created_by": "person:ada", "visitor": "v80", "holder": "agent"})
+RELAYED = ("gateway.conversations", HERE | {"relayed_by": "person:carl person:ada", "holder": "agent"})
+ANSWERED = ("gateway.conversations", HERE | {"relayed_by": "person:carl ~person:ada", "holder": "agent"})
+OTHERS = ("gateway.conversations", HERE | {"relayed_by": "person:carl ~person:ada.b", "holder": "agent"})
+ASKED = ("approval.approvals", WAITS | {"requester": "visitor:v80"})
+BY_BEA = ("approval.approvals", WAITS | {"requester": "person:bea"})
+KEY = {"person": "bea", "created_by": "person:ada", "secret_hash": "0" * 64, "scopes": ["chat"], "created_at": LONG_AGO}
+OWN = {"taken_over_at": NOW - timedelta(days=1), "taken_over_by": "code"}
+JOB = {"job_id": "j", "state": "running"}
+TRY = {"conversation_id": "try"}
+CALLED = {"caller": HERE}
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"),
+    [
+        pytest.param([OPENED, ASKED], ["c"], id="opened"),
+        pytest.param([RELAYED, ASKED], ["c"], id="relayed"),
+        pytest.param([ANSWERED, ASKED], ["c"], id="wrote"),
+        pytest.param([RELAYED, ("approval.approvals", WAITS | EXPIRED)], [], id="relayed-and-over"),
+        pytest.param([RELAYED, ("approval.approvals", WAITS | {"tenant": "rival"})], [], id="another-tenant"),
+        pytest.param([OTHERS, ASKED, ("gateway.api_keys", KEY)], [], id="another-name"),
+        pytest.param(
+            [RELAYED, ("approval.approvals", WAITS | TRY), ("agent.attempts", TRY | {"data": CALLED})],
+            ["try"],
+            id="relayed-to-an-attempt",
+        ),
+        pytest.param([RELAYED, ROOM, ("agent.turns", TURN | {"author": VISITOR})], ["c"], id="relayed-to-a-turn"),
+        pytest.param([ROOM, ("agent.turns", TURN | {"author": ADA})], ["c"], id="turn"),
+        pytest.param([ROOM, ("agent.messages", HERE | {"author": ADA})], ["c"], id="queued"),
+        pytest.param([ROOM, ("agent.messages", HERE | {"author": ADA, "turn_id": "t"})], [], id="read"),
+        pytest.param([HELD, ("agent.messages", HERE | {"author": ADA})], ["c"], id="held"),
+        pytest.param(
+            [(HELD[0], HELD[1] | {"ended_at": NOW}), ("agent.messages", HERE | {"author": ADA})], [], id="ended"
+        ),
+        pytest.param([("jobs.jobs", JOB | {"author": "person:ada"})], ["job j"], id="job"),
+        pytest.param([RELAYED, ("jobs.jobs", JOB | {"spec": CALLED})], ["job j"], id="relayed-to-a-job"),
+        pytest.param([BY_BEA, ("gateway.api_keys", KEY)], ["c"], id="key"),
+        pytest.param(
+            [BY_BEA, ("gateway.api_keys", KEY | {"created_at": NOW + timedelta(hours=1)})], [], id="later-key"
+        ),
+        pytest.param([BY_BEA, ("gateway.api_keys", KEY | OWN)], [], id="taken-over"),
+        pytest.param([BY_BEA, ("gateway.api_keys", KEY | {"revoked_at": NOW, "revoked_by": "x"})], ["c"], id="revoked"),
+        pytest.param(
+            [BY_BEA, ("gateway.api_keys", KEY | {"revoked_at": LONG_AGO, "revoked_by": "x"})], [], id="long-revoked"
+        ),
+    ],
+)
+async def test_who_may_have_asked_stays_themselves_while_it_is_asked(
+    database_url: str, rows: list[tuple[str, dict[str, Any]]], left: list[str]
+) -> None:
+    """Under another name they could approve what they asked as a visitor, or with a key that they made for another."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        put(connection, [*rows, ("agent.log", {"data": {"error": "It was person:ada."}})])
     erased = await ada_erased(database_url)
     assert (left, True) == (erased.left, bool(erased.pseudonym))
 
