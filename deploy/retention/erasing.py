@@ -51,7 +51,7 @@ class _GoesOnError(Exception):
 class Erased:
     """What was done."""
 
-    #: Empty where nothing has their name.
+    #: Empty where nothing was changed: nothing has their name, or something is left.
     pseudonym: str
     conversations: int
     #: Conversations in which something of theirs still goes on or waits, jobs and stops: end them, and erase once more.
@@ -83,7 +83,7 @@ async def erase(database: Database, name: str) -> Erased:
     try:
         forgetting, history = await _erased(database, Forgetting(identity, pseudonym), name, theirs)
     except _GoesOnError as goes_on:
-        return Erased(pseudonym, 0, goes_on.left, 0)
+        return Erased("", 0, goes_on.left, 0)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     left = await _finished(database, forgetting, visitor)
     return Erased(pseudonym, gone, left, history, others)

@@ -100,12 +100,13 @@ def erase_person(
         fail("nothing was erased")
     database = database if data is None else url_beside(data)
     done = _run(database, lambda found: erase(found, who))
-    if not done.pseudonym:
+    if not done.pseudonym and not done.left:
         fail(f"nothing here has the name {who}: nothing was erased")
     if json:
         show_json(asdict(done))
     else:
-        out.print(f"{done.conversations} conversations deleted; elsewhere they are {done.pseudonym} now")
+        if done.pseudonym:
+            out.print(f"{done.conversations} conversations deleted; elsewhere they are {done.pseudonym} now")
         for place in done.left_to_visitors:
             out.print(f"opened with their key, and written in with its token: placet person erase visitor:{place}")
         for place in done.left:

@@ -11,7 +11,9 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
+from typer.testing import CliRunner
 
+from placet.cli.main import app
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.retention.erasing import BEING_WRITTEN, Erased, erase
 from placet.runtime.database import Database
@@ -225,7 +227,7 @@ async def test_who_is_one_of_many_stays_themselves_while_it_matters(
     with psycopg.connect(database_url, autocommit=True) as connection:
         put(connection, rows)
     erased = await ada_erased(database_url)
-    assert (left, True) == (erased.left, bool(erased.pseudonym))
+    assert (left, not left) == (erased.left, bool(erased.pseudonym))
 
 
 HERE = {"conversation_id": "c"}
@@ -290,7 +292,19 @@ async def test_who_may_have_asked_stays_themselves_while_it_is_asked(
     with psycopg.connect(database_url, autocommit=True) as connection:
         put(connection, [*rows, ("agent.log", {"data": {"error": "It was person:ada."}})])
     erased = await ada_erased(database_url)
-    assert (left, True) == (erased.left, bool(erased.pseudonym))
+    assert (left, not left) == (erased.left, bool(erased.pseudonym))
+
+
+@pytest.mark.parametrize(("rows", "told"), [([], True), ([RELAYED, ASKED], False)])
+async def test_the_command_says_who_they_are_now_only_where_they_are(
+    database_url: str, rows: list[tuple[str, dict[str, Any]]], *, told: bool
+) -> None:
+    """What was put off changed nothing, and no pseudonym is told that nobody has."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        put(connection, [*rows, ("agent.log", {"data": {"error": "It was person:ada."}})])
+    words = ["person", "erase", "ada", "--yes", "--database", database_url]
+    done = await asyncio.to_thread(CliRunner().invoke, app, words)
+    assert (told, not told) == ("elsewhere they are" in done.output, "waits there: c" in done.output)
 
 
 VOTE = {"approval_id": "a", "person": "person:ada", "verb": "approve", "reason": "Fine.", "signed": "by ada"}
