@@ -148,11 +148,15 @@ async def test_words_go_with_their_call_and_names_where_they_are_names(database_
     assert [told.replace(SAID, "[erased]"), told] == found("reason", "policy.verdicts")
 
 
+@pytest.mark.parametrize("purged", [False, True], ids=["workspace", "purged"])
 @pytest.mark.parametrize(("state", "left", "permit"), [("succeeded", [], ""), ("running", ["c"], "signed")])
 async def test_a_permit_that_names_them_goes_when_its_call_is_over(
-    database_url: str, state: str, left: list[str], permit: str
+    database_url: str, state: str, left: list[str], permit: str, *, purged: bool
 ) -> None:
-    """Of a staged call it is the commit's approvers whom it names; while the call runs, nothing is erased."""
+    """Of a staged call it is the commit's approvers whom it names; while the call runs, nothing is erased.
+
+    Its workspace goes long before it does: its history says by which commit it ran.
+    """
     now = datetime.now(UTC)
     ended: dict[str, Any] = {"finished_at": now} if state == "succeeded" else {"lease_until": now}
     begun = {"call_id": "staged", "state": state, "permit": "signed", "begun_at": now, **ended}
@@ -173,6 +177,14 @@ async def test_a_permit_that_names_them_goes_when_its_call_is_over(
         ("executor.workspaces", {"workspace_id": "w", "state": "open", "bytes": 0}),
         ("executor.workspace_entries", entry),
     ]
+    released: dict[str, Any] = {
+        "machine": "execution",
+        "event": "released",
+        "subject_id": "staged",
+        "call_id": "staged",
+    }
+    released |= {"from_state": "staged", "to_state": "running", "detail": {"reference": "a"}}
+    rows[4:] = [("executor.history", released)] if purged else rows[4:]
     with psycopg.connect(database_url, autocommit=True) as connection:
         put(connection, rows)
         erased = await ada_erased(database_url)
