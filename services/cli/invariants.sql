@@ -197,6 +197,23 @@ WHERE digest <> encode(sha256(convert_to(
     to_json(conversation_id) || ',"schema_digest":' || to_json(schema_digest) || ',"tenant":' || to_json(tenant) ||
     ',"tool":' || to_json(tool) || '}', 'UTF8')), 'hex')
 
+-- name: approvals_are_as_judged
+-- 16, 19: People were asked about the call that policy judged, as its verdict says: who, how many, how surely known.
+SELECT a.tenant, a.approval_id AS subject, 'asked otherwise than its verdict, ' || v.effect || ' by ' || v.rule AS found
+FROM approval.approvals AS a
+JOIN policy.verdicts AS v USING (tenant, call_id)
+CROSS JOIN LATERAL (
+    -- As approval keeps a rule: without what stands at its default, but for this.
+    SELECT '{"min_strength": "link"}' || CAST(v.approval AS jsonb) AS judged,
+        -- A commit's deadline is that of its entries: what would come after it goes, and nobody comes to it.
+        CASE WHEN a.tool = 'commit_changes'
+            THEN '{expires_after_seconds,reminders_after_seconds,escalations}' ELSE '{}' END::text[] AS times
+) AS rule
+WHERE v.effect <> 'require_approval' OR (a.edited IS NULL AND a.digest <> v.digest) OR (
+    rule.judged - rule.times <> a.approval_rule - rule.times
+    OR NOT coalesce(rule.judged -> 'escalations', '[]') @> coalesce(a.approval_rule -> 'escalations', '[]')
+) AND concat(v.approval, a.approval_rule) NOT LIKE '%:erased-%'
+
 -- name: tools_are_as_they_were_judged
 -- 17: A tool ran with the schema that its call was judged and approved by.
 SELECT e.tenant, e.call_id AS subject, 'ran with another schema than it was judged by' AS found

@@ -75,6 +75,18 @@ _VOTE = row(
     counted_revision=1,
     decided_at=_LATER,
 )
+#: Who was asked, as policy and as approval keep it; of a commit, whose deadline is that of its entries.
+_LADDER = [{"after_seconds": seconds, "to": ["group:owners"]} for seconds in (60, 600)]
+_RULE = {"approvers": ["operators"], "approvals": 2, "escalations": _LADDER}
+_HELD = row("policy.verdicts", call_id="x", effect="require_approval", digest="d1", approval=json.dumps(_RULE))
+
+
+def _asked(said: Mapping[str, Any], **changed: Any) -> Row:
+    rule = json.dumps({**_RULE, "min_strength": "link", **changed})
+    return _approval(**{"digest": "d1", "approval_rule": rule, **said})
+
+
+_SHORTENED = _asked({"tool": "commit_changes"}, expires_after_seconds=300, escalations=_LADDER[:1])
 _GIVEN_UP = _moved("dead_letters", LETTER.name, LETTER.initial, "discarded", "discard", call_id="x")
 #: For each query the rows that break it.
 PLANTED: Mapping[str, Sequence[Row]] = {
@@ -117,6 +129,7 @@ PLANTED: Mapping[str, Sequence[Row]] = {
     "begun_by_right": [_BEGUN],
     "approved_is_what_ran": [_BEGUN, Row(_ALLOWED.table, {**_ALLOWED.said, "digest": "d2"})],
     "digests_are_of_their_calls": [_approval(state="pending", expires_at="infinity", digest="d1", arguments="{}")],
+    "approvals_are_as_judged": [_HELD, _asked({"digest": "d2"})],
     "tools_are_as_they_were_judged": [_BEGUN, Row(_ALLOWED.table, {**_ALLOWED.said, "schema_digest": "other"})],
     "rulebooks_are_known": [_ALLOWED],
     "quorum_was_reached": [
@@ -276,6 +289,25 @@ def test_a_staged_call_has_the_right_of_its_commit(issuer: str, right: Row, data
     before = "begun_by_right" in _broken(database)
     _plant(database, right)
     assert (True, False) == (before, "begun_by_right" in _broken(database))
+
+
+@pytest.mark.parametrize(
+    ("broken", "asked"),
+    [
+        (False, _asked({})),
+        (False, _SHORTENED),
+        (False, _asked({"digest": "d2", "edited": "{}"})),
+        (True, Row(_SHORTENED.table, {**_SHORTENED.said, "tool": "pay"})),
+        (True, _asked({}, approvals=1)),
+        (True, _asked({"tool": "commit_changes"}, escalations=[{"after_seconds": 1, "to": ["person:eve"]}])),
+        (False, _asked({}, approvers=["person:erased-1"])),
+    ],
+)
+def test_who_was_asked_is_whom_the_verdict_asks(asked: Row, database: psycopg.Connection, *, broken: bool) -> None:
+    """An edit has another digest, a commit an earlier end, and who was erased another name; nothing else differs."""
+    for planted in (_HELD, asked):
+        _plant(database, planted)
+    assert broken == ("approvals_are_as_judged" in _broken(database))
 
 
 def test_a_living_system_may_take_its_time(database: psycopg.Connection) -> None:
