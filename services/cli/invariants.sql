@@ -416,6 +416,26 @@ JOIN (
 ) AS refused USING (call_id)
 WHERE e.begun_at IS NOT NULL
 
+-- name: nothing_ran_while_stopped
+-- 28: What an emergency stop covers has not begun between its two ends, give or take what a service's clock is behind.
+WITH begun AS (
+    -- Of one that its worker lost nobody can say when it ran: its claim stands before it is turned away. To stage it is
+    -- not to run it.
+    SELECT tenant, call_id, tool, call, begun_at AS at FROM executor.executions
+    WHERE state IN ('succeeded', 'failed') AND fence = 1 AND mode IS DISTINCT FROM 'stage'
+    UNION ALL
+    -- A staged call at its turn; a restore writes the same of what may have run.
+    SELECT e.tenant, e.call_id, e.tool, e.call, h.at
+    FROM executor.executions AS e JOIN executor.history AS h ON h.subject_id = e.call_id
+    WHERE h.machine = 'execution' AND h.event = 'released' AND h.actor NOT IN ('restore', 'erased')
+)
+SELECT begun.tenant, begun.call_id AS subject, 'begun at ' || begun.at || ', stopped since ' || s.stopped_at AS found
+FROM begun JOIN gateway.stops AS s
+    ON begun.at > s.stopped_at + interval '10 seconds'
+    AND begun.at < coalesce(s.resumed_at, 'infinity') - interval '10 seconds'
+    AND coalesce(s.tenant = begun.tenant, true) AND coalesce(s.tool = begun.tool, true)
+    AND (s.agent IS NULL OR s.agent = CAST(nullif(begun.call, '') AS json) ->> 'agent')
+
 -- name: history_is_append_only
 -- 32: No service may change or delete what is written into a history.
 SELECT '' AS tenant, r.rolname AS subject, 'may change ' || t.oid::regclass AS found

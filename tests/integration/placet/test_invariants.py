@@ -179,6 +179,10 @@ PLANTED: Mapping[str, Sequence[Row]] = {
     ],
     "turns_count_their_calls": [_turn(), _call()],
     "what_was_refused_never_ran": [_BEGUN, _approval(state="denied")],
+    "nothing_ran_while_stopped": [
+        row("gateway.stops", stop_id="s", stopped_at="2025-12-31 23:00Z"),
+        _execution(state="succeeded", fence=1, begun_at=_LONG_AGO),
+    ],
     "rows_stay_with_their_tenant": [_turn(tenant="acme"), _call(tenant="other")],
     "bounds_hold": [row("agent.outbox", id="x", events=["{}"] * 65, created_at="infinity")],
     "nothing_is_from_the_future": [_moved("policy", "grant", None, "active", at="infinity")],
@@ -308,6 +312,45 @@ def test_who_was_asked_is_whom_the_verdict_asks(asked: Row, database: psycopg.Co
     for planted in (_HELD, asked):
         _plant(database, planted)
     assert broken == ("approvals_are_as_judged" in _broken(database))
+
+
+@pytest.mark.parametrize(
+    ("broken", "stop", "ran"),
+    [
+        (True, {"tenant": "acme", "tool": "pay"}, {}),
+        (True, {"agent": "clerk"}, {}),
+        (False, {"tool": "other"}, {}),
+        (False, {"tenant": "other"}, {}),
+        (False, {"agent": "other"}, {}),
+        (False, {"resumed_at": "2026-01-01 00:00:02Z"}, {}),
+        (False, {"stopped_at": "2025-12-31 23:59:58Z"}, {}),
+        # Nobody can say that it ran then: its worker was lost, or it was staged only.
+        (False, {}, {"fence": 2}),
+        (False, {}, {"state": "unknown"}),
+        (False, {}, {"mode": "stage"}),
+    ],
+)
+def test_a_stop_covers_what_it_names_while_it_stands(
+    stop: Mapping[str, Any], ran: Mapping[str, Any], database: psycopg.Connection, *, broken: bool
+) -> None:
+    """Calls of its tenant, tool or agent, between its ends, that are known to have run then."""
+    said = {"state": "succeeded", "fence": 1, "begun_at": _LONG_AGO, "tool": "pay", "call": '{"agent": "clerk"}'}
+    values = {"stop_id": "s", "tenant": None, "stopped_at": "2025-12-31 23:00Z"}
+    for planted in (row("gateway.stops", **{**values, **stop}), _execution(**{**said, **ran})):
+        _plant(database, planted)
+    assert broken == ("nothing_ran_while_stopped" in _broken(database))
+
+
+@pytest.mark.parametrize(("broken", "actor"), [(True, "worker"), (False, "restore")])
+def test_a_stop_covers_a_staged_call_at_its_turn(actor: str, database: psycopg.Connection, *, broken: bool) -> None:
+    """It was staged before; what a restore only supposes to have run broke no stop."""
+    for planted in (
+        row("gateway.stops", stop_id="s", tenant=None, stopped_at="2025-12-31 23:00Z"),
+        _execution(state="succeeded", fence=2, mode="staged_call", begun_at="2025-12-31 22:00Z"),
+        _moved("executor", "execution", "staged", "running", "released", actor=actor),
+    ):
+        _plant(database, planted)
+    assert broken == ("nothing_ran_while_stopped" in _broken(database))
 
 
 def test_a_living_system_may_take_its_time(database: psycopg.Connection) -> None:
