@@ -296,6 +296,23 @@ FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approva
 WHERE a.state = 'approved' AND d.counted_revision IS NOT NULL AND d.verb = 'approve'
     AND d.arguments_revision = a.arguments_revision AND d.digest <> a.digest
 
+-- name: votes_had_a_right
+-- 19, 24: A vote came after its card, with a key that was its maker's alone and worked, give or take a service's clock.
+SELECT d.tenant, d.decision_id AS subject, d.verb || ' at ' || d.decided_at || ', opened at ' || a.created_at AS found
+FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
+WHERE d.counted_revision IS NOT NULL AND d.decided_at < a.created_at - interval '10 seconds'
+UNION ALL
+SELECT d.tenant, d.decision_id, concat_ws(', ', d.verb || ' of ' || d.person || ' at ' || d.decided_at,
+    'with a key of ' || k.person, 'theirs since ' || k.taken_over_at, 'revoked at ' || k.revoked_at)
+FROM approval.decisions AS d JOIN gateway.api_keys AS k USING (key_id)
+WHERE d.counted_revision IS NOT NULL AND (
+    k.tenant <> d.tenant
+    OR coalesce(k.taken_over_at, 'infinity') > d.decided_at + interval '10 seconds'
+    -- The key of somebody who was erased is revoked with them, and bears another name.
+    OR k.person NOT LIKE 'erased-%' AND d.person NOT LIKE '%:erased-%'
+        AND ('person:' || k.person <> d.person OR k.revoked_at < d.decided_at - interval '10 seconds')
+)
+
 -- name: votes_came_in_time
 -- 27: A vote that counted was given before the end of its approval.
 SELECT d.tenant, d.decision_id AS subject, d.verb || ' at ' || d.decided_at || ', over at ' || a.expires_at AS found

@@ -87,6 +87,7 @@ def _asked(said: Mapping[str, Any], **changed: Any) -> Row:
 
 
 _SHORTENED = _asked({"tool": "commit_changes"}, expires_after_seconds=300, escalations=_LADDER[:1])
+_KEY = {"key_id": "k", "person": "ada", "created_by": "person:eve", "taken_over_at": _LONG_AGO}
 _GIVEN_UP = _moved("dead_letters", LETTER.name, LETTER.initial, "discarded", "discard", call_id="x")
 #: For each query the rows that break it.
 PLANTED: Mapping[str, Sequence[Row]] = {
@@ -162,6 +163,11 @@ PLANTED: Mapping[str, Sequence[Row]] = {
     ],
     "votes_are_of_their_card": [_approval(digest="d1"), _VOTE],
     "votes_came_in_time": [_approval(digest="d2", state="denied"), _VOTE],
+    "votes_had_a_right": [
+        _approval(digest="d2"),
+        Row(_VOTE.table, {**_VOTE.said, "key_id": "k"}),
+        row("gateway.api_keys", key_id="k", person="ada", created_by="person:eve"),
+    ],
     "signatures_are_there": [Row(_BEGUN.table, {**_BEGUN.said, "permit": "garbage"})],
     "ran_where_it_was_let": [
         _approval(pool="default"),
@@ -351,6 +357,32 @@ def test_a_stop_covers_a_staged_call_at_its_turn(actor: str, database: psycopg.C
     ):
         _plant(database, planted)
     assert broken == ("nothing_ran_while_stopped" in _broken(database))
+
+
+@pytest.mark.parametrize(
+    ("broken", "key", "opened_at"),
+    [
+        (False, {}, _LONG_AGO),
+        (True, {}, "2026-01-02 00:00Z"),
+        (True, {"taken_over_at": None}, _LONG_AGO),
+        (True, {"taken_over_at": "2026-01-02 00:00Z"}, _LONG_AGO),
+        (True, {"person": "eve"}, _LONG_AGO),
+        (True, {"revoked_at": "2026-01-01 00:30Z"}, _LONG_AGO),
+        (False, {"revoked_at": "2026-01-01 02:00Z"}, _LONG_AGO),
+        (False, {"person": "erased-1", "revoked_at": "2026-01-01 00:30Z"}, _LONG_AGO),
+    ],
+)
+def test_a_vote_counts_with_a_key_of_ones_own(
+    key: Mapping[str, Any], opened_at: str, database: psycopg.Connection, *, broken: bool
+) -> None:
+    """Its maker's alone, working at that moment, and on a card that was there."""
+    for planted in (
+        _approval(digest="d2", created_at=opened_at),
+        Row(_VOTE.table, {**_VOTE.said, "key_id": "k"}),
+        row("gateway.api_keys", **{**_KEY, **key}),
+    ):
+        _plant(database, planted)
+    assert broken == ("votes_had_a_right" in _broken(database))
 
 
 def test_a_living_system_may_take_its_time(database: psycopg.Connection) -> None:
