@@ -70,7 +70,8 @@ async def test_a_job_is_drawn_while_it_goes_on(house: Embedded, browser: Browser
         assert await page.locator("g.task circle").count() == len(shown)
         assert await page.locator("circle.flagged").count() == sum(each["state"] == "flagged" for each in shown)
         await page.screenshot(path=tmp_path / "job.png", full_page=True)
-        tried = [each for task in job["tasks"] for each in task["attempts"]]
+        attempts = [each for task in job["tasks"] for each in task["attempts"]]
+        tried = sorted(attempts, key=lambda each: each["begun_at"])
         links = [
             await each.get_attribute("href") for each in await page.locator(".tried li").first.get_by_role("link").all()
         ]

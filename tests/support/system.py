@@ -31,8 +31,8 @@ ROOT = Path(__file__).parent.parent.parent
 SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
 #: How long anything may take to start or to come true before the test fails, in seconds.
 PATIENCE_SECONDS = 180.0
-#: How long a process may take to stop, in seconds: what orchestrators wait for before they kill.
-STOP_SECONDS = 30.0
+#: How long a process may take to stop, in seconds: twice PLACET_DRAIN_SECONDS, as orchestrators are told to wait.
+STOP_SECONDS = 40.0
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = PATIENCE_SECONDS) -> None:
