@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from placet.domain.normal_form import normalized
 from placet.tools.contract import ToolError
 
 Parts: TypeAlias = tuple[str, ...]
@@ -50,7 +51,7 @@ def _problem(path: str) -> str:
         (not all(names), "it has an empty name in it"),
         ("\\" in path, "folders are parted by '/'"),
         (any(unicodedata.category(each) in _UNSEEN for each in path), "it has characters that nobody can see"),
-        (unicodedata.normalize("NFC", path) != path, "it is not in Unicode's composed form (NFC)"),
+        (normalized("NFC", path) != path, "it is not in Unicode's composed form (NFC)"),
         (any(name != name.strip() for name in names), "a name begins or ends with a space"),
         (any(fold(name).startswith(OWN_PREFIX) for name in names), f"names with {OWN_PREFIX!r} are Placet's own"),
         (len(names) > DEPTH_MAX, f"it is deeper than {DEPTH_MAX} folders"),
@@ -75,4 +76,4 @@ def is_hidden(parts: Parts, patterns: Sequence[str]) -> bool:
 
 def fold(name: str) -> str:
     """Return a name as a file system that ignores case and composition would take it."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", name).casefold())
+    return normalized("NFC", normalized("NFKC", name).casefold())

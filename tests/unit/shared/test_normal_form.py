@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from placet.domain.normal_form import normalized
 from placet.domain.words import searched_card
 from placet.gateway.approvals.consent import may_consent
+from placet.tools.files.paths import fold
 from tests.support.cost import BOUND, FACTOR, growth
 
 FORMS: tuple[Literal["NFC", "NFKC", "NFD", "NFKD"], ...] = ("NFC", "NFKC", "NFD", "NFKD")
@@ -21,6 +22,7 @@ TEXTS = st.text(st.sampled_from("ae\u0300\u0315\u0334\u05b0\uff76\uff9e\u0f73한
 NUMBER = 1_000
 USES: dict[str, Callable[[str], object]] = {
     "consent": may_consent,
+    "paths": fold,
     "words": lambda text: searched_card(text, "{}"),
     **{form: lambda text, form=form: normalized(form, text) for form in FORMS},  # type: ignore[misc]
 }
