@@ -144,9 +144,8 @@ class CallEntry(BaseModel):
             yield from (tried_entry(each, self.requester, COMMIT_SPEC, "stop", None) for each in wanted)
             return
         for call_id, verdict in zip(wanted, self.verdicts(rulebook), strict=True):
-            if verdict.spec is not None and verdict.plan is not None:
-                terms = verdict.spec, verdict.plan.on_failure, verdict.approval
-                yield tried_entry(call_id, self.requester, *terms)
+            if (entry := verdict.tried_entry(call_id, self.requester)) is not None:
+                yield entry
 
 
 def _pointer(name: str) -> str:

@@ -22,7 +22,7 @@ from placet.policy.rules.call import CallFacts
 from placet.policy.rules.explain import argument_problems
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
-from placet.policy.rules.staging import StagedEntry, tried_entry, wanted_entries
+from placet.policy.rules.staging import StagedEntry, wanted_entries
 from placet.policy.rules.verdicts import Verdict, judge
 from placet.policy.rules.watched import VETO_WINDOW
 
@@ -125,7 +125,8 @@ class Replay:
             return
         effect, verdict = self._judged_now(past)
         if past.effect is Effect.STAGE:
-            self._staged[past.call.call_id] = _entry_of(past.call, verdict) if effect == Effect.STAGE else None
+            entry = verdict.tried_entry(past.call.call_id, past.call.requester)
+            self._staged[past.call.call_id] = entry if effect == Effect.STAGE else None
         self._compare(past, effect, verdict)
 
     def _add_commit(self, past: Past) -> None:
@@ -177,12 +178,6 @@ class Replay:
             window.taken.append((at, demand.amount))
             window.total += demand.amount
         return True
-
-
-def _entry_of(call: CallFacts, verdict: Verdict) -> StagedEntry | None:
-    if verdict.spec is None or verdict.plan is None:
-        return None
-    return tried_entry(call.call_id, call.requester, verdict.spec, verdict.plan.on_failure, verdict.approval)
 
 
 def _same(past: Past, effect: str, verdict: Verdict) -> bool:

@@ -48,6 +48,12 @@ class Verdict:
     #: How it is staged; set exactly where the effect is STAGE.
     plan: StagePlan | None = None
 
+    def tried_entry(self, call_id: str, requester: str) -> staging.StagedEntry | None:
+        """Return what a commit that is only tried has of the call; None where it is not staged."""
+        if self.spec is None or self.plan is None:
+            return None
+        return staging.tried_entry(call_id, requester, self.spec, self.plan.on_failure, self.approval)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
