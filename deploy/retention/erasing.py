@@ -81,7 +81,7 @@ async def erase(database: Database, name: str) -> Erased:
     if not known:
         return Erased("", 0, [], 0)
     try:
-        forgetting, history = await _erased(database, Forgetting(identity, pseudonym), name, theirs)
+        forgetting, history = await _erased(database, Forgetting(identity, pseudonym), name, visitor, theirs)
     except _GoesOnError as goes_on:
         return Erased("", 0, goes_on.left, 0)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
@@ -90,14 +90,13 @@ async def erase(database: Database, name: str) -> Erased:
 
 
 async def _erased(
-    database: Database, forgetting: Forgetting, name: str, theirs: Sequence[tuple[str, str]]
+    database: Database, forgetting: Forgetting, name: str, visitor: str, theirs: Sequence[tuple[str, str]]
 ) -> tuple[Forgetting, int]:
     """Erase them everywhere but in their conversations; return what forgets them there, and the rows of the history.
 
     Raises _GoesOnError.
     """
     identity, pseudonym = forgetting.identity, forgetting.pseudonym
-    visitor = name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
     async with database.transaction() as connection:
         # Their conversations are locked before they are looked at, and stay so.
         if left := sorted({*await _in_act(connection, identity), *await _going_on(connection, theirs)}):

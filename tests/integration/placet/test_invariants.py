@@ -242,6 +242,15 @@ def _broken(database: psycopg.Connection) -> set[str]:
     return {each.name for each, violations in found.items() if violations != []}
 
 
+def _without_and_with(database: psycopg.Connection, name: str, rows: Sequence[Row], reason: Row) -> tuple[bool, bool]:
+    """Tell whether a query finds these rows, and whether it still does beside the one that explains them."""
+    for planted in rows:
+        _plant(database, planted)
+    without = name in _broken(database)
+    _plant(database, reason)
+    return without, name in _broken(database)
+
+
 def test_every_query_has_its_violation() -> None:
     """None is without one, and none is for a query that is not there."""
     assert sorted(NAMES) == sorted([*PLANTED, *RIGHTS])
@@ -272,14 +281,8 @@ def test_a_right_too_many_is_found(name: str, database: psycopg.Connection) -> N
 
 def test_a_call_that_was_given_up_may_end_otherwise(database: psycopg.Connection) -> None:
     """Its executor refused it, its conversation hears that it failed: an operator discarded what held its permit."""
-    for planted in (
-        _call(state="answered", result_kind="failed"),
-        _execution(state="refused", finished_at=_LONG_AGO),
-    ):
-        _plant(database, planted)
-    before = "executions_are_answered" in _broken(database)
-    _plant(database, _GIVEN_UP)
-    assert (True, False) == (before, "executions_are_answered" in _broken(database))
+    rows = _call(state="answered", result_kind="failed"), _execution(state="refused", finished_at=_LONG_AGO)
+    assert (True, False) == _without_and_with(database, "executions_are_answered", rows, _GIVEN_UP)
 
 
 @pytest.mark.parametrize(
@@ -291,14 +294,11 @@ def test_a_call_that_was_given_up_may_end_otherwise(database: psycopg.Connection
 )
 def test_a_staged_call_has_the_right_of_its_commit(issuer: str, right: Row, database: psycopg.Connection) -> None:
     """Also once its workspace was purged: who let the commit through stands in its history."""
-    for planted in (
+    rows = (
         _execution(begun_at=_LONG_AGO, permit_issuer=issuer, mode="staged_call"),
         _moved("executor", "execution", "staged", "running", "released", call_id="x", detail='{"reference": "r"}'),
-    ):
-        _plant(database, planted)
-    before = "begun_by_right" in _broken(database)
-    _plant(database, right)
-    assert (True, False) == (before, "begun_by_right" in _broken(database))
+    )
+    assert (True, False) == _without_and_with(database, "begun_by_right", rows, right)
 
 
 @pytest.mark.parametrize(
