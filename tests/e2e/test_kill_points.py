@@ -10,6 +10,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -273,7 +274,9 @@ async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
     )
     assert 1 == system.count(results.format(call["id"]))
     if service == "notifier":
-        assert len(relay.of(GRACE)) - before in ({1, 2} if point == "notifier.sent" else {1})
+        # By mail, for one about an earlier call may come only now.
+        copies = Counter(mail.message["Message-ID"] for mail in relay.of(GRACE)[before:])
+        assert max(copies.values()) in ({1, 2} if point == "notifier.sent" else {1})
     if point == "audit.sealing":
         command = [sys.executable, "-m", "placet.cli", "audit", "verify", "--database", system.database_url]
         command += ["--keys", str(system.folder / "keys")]
