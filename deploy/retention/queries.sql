@@ -151,6 +151,9 @@ WITH RECURSIVE waiting AS (
     UNION ALL SELECT m.tenant, conversation_id, conversation_id, m.author ->> 'id', m.posted_at
     FROM agent.messages AS m JOIN agent.conversations AS c USING (conversation_id)
     WHERE m.turn_id IS NULL AND NOT m.by_operator AND NOT (c.held AND c.ended_at IS NOT NULL)
+    -- What is staged is asked about later.
+    UNION ALL SELECT t.tenant, t.conversation_id, t.conversation_id, t.author ->> 'id', t.started_at
+    FROM agent.staged_entries AS e JOIN agent.tool_calls AS k USING (call_id) JOIN agent.turns AS t USING (turn_id)
     UNION ALL SELECT tenant, concat('job ', job_id), spec #>> '{caller,conversation_id}', author, created_at
     FROM jobs.jobs WHERE ended_at IS NULL
 ), asked AS (

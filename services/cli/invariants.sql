@@ -232,7 +232,15 @@ SELECT a.tenant, a.approval_id AS subject, said.people || ' people said yes' AS 
 FROM approval.approvals AS a
 CROSS JOIN LATERAL (
     SELECT count(DISTINCT d.person) AS people,
-        coalesce(bool_or(d.person = a.requester), false) AS by_requester
+        coalesce(bool_or(
+            d.person = a.requester
+            -- Whom the gateway knew beside them, as it signed it.
+            OR d.person = ANY (string_to_array(translate(d.details ->> 'opened_by', '~', ''), ' '))
+            OR EXISTS (
+                SELECT FROM executor.workspace_entries AS e JOIN executor.executions AS x ON x.call_id = e.call_id
+                WHERE e.commit_call_id = a.call_id AND CAST(nullif(x.call, '') AS json) ->> 'requester' = d.person
+            )
+        ), false) AS by_requester
     FROM approval.decisions AS d
     WHERE d.approval_id = a.approval_id AND d.tenant = a.tenant AND d.outcome = 'accepted'
         AND d.verb IN ('approve', 'edit') AND d.arguments_revision = a.arguments_revision

@@ -12,12 +12,11 @@ VIEWS = {
         SELECT key_id, tenant, revoked_at
         FROM gateway.api_keys
     """,
-    # Policy asks them when a grant covers a call under four eyes: who may have asked for a conversation's visitor, or
-    # with a key that they made for a person and that this one had not taken over, as cards have it.
+    # Policy asks them when a grant covers a call under four eyes: who may have asked in a conversation, or with a key
+    # that they made for a person and that this one had not taken over, as cards have it.
     "askers": """
         SELECT tenant, conversation_id,
-               concat_ws(' ', CASE WHEN opener_decides THEN created_by END, nullif(relayed_by, '')) AS people,
-               btrim(regexp_replace(relayed_by, '(^| )[^~ ][^ ]*', '', 'g')) AS wrote
+               concat_ws(' ', CASE WHEN opener_decides THEN created_by END, nullif(relayed_by, '')) AS people
         FROM gateway.conversations
     """,
     "key_makers": """

@@ -11,7 +11,7 @@ RESERVED = frozenset({"requester", "operators"})
 _NAME = re.compile(NAME_PATTERN)
 #: What the id of a visitor begins with whom nobody has named, and what rules call every visitor.
 ANONYMOUS = "visitor:"
-#: Stands before a person who wrote in a visitor's conversation, among those who may have asked in the visitor's name.
+#: Stands before who holds no token of a conversation, among those who may have asked in it.
 ANSWERED = "~"
 
 

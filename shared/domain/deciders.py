@@ -32,10 +32,10 @@ class Voter:
     conversation_id: str | None = None
     #: Set where an API key, or a session begun with one, proved them: what they decide stands and falls with it.
     key_id: str | None = None
-    #: Who may have asked in the requester's name, separated by spaces; empty for nobody. For a visitor it is first who
-    #: opened the conversation with a key that may decide too, and so holds its token, or `-`; then who had a key that
-    #: opened it, wrote for the visitor or took the token (owners, and makers of what was not taken over); and who else
-    #: wrote in it, with `ANSWERED` before them. For a person it is who made such a key for them.
+    #: Who may have asked beside the requester, separated by spaces; empty for nobody. It is who opened the conversation
+    #: with a key that may decide too, and so holds its token; who had a key that opened it, wrote for its visitor or
+    #: took the token (owners, and makers of what was not taken over); and, with `ANSWERED` before them, who wrote in it
+    #: as themselves, who asked for what a commit is made of, and who made such a key for the requester.
     opened_by: str = ""
 
     @property
@@ -48,7 +48,7 @@ class Voter:
     def behind(self) -> tuple[str, ...]:
         """Identities that may have cast a vote of theirs: all holders of a token, else the voter."""
         holders = self.opened_by.split() if self.proof == "conversation_token" else []
-        return tuple(each for each in holders if each != "-" and not each.startswith(ANSWERED)) or (self.identity,)
+        return tuple(each for each in holders if not each.startswith(ANSWERED)) or (self.identity,)
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:
@@ -342,8 +342,12 @@ def _in_place(held: Held, voter: Voter) -> bool:
 
 
 def _active(voter: Voter, directory: Directory) -> bool:
+    """Tell whether their proof is still good. Without a key it is what the directory says of them."""
+    if voter.key_id in directory.revoked_keys:
+        return False
     person = directory.person(voter.identity)
-    return voter.key_id not in directory.revoked_keys and (person is None or directory.is_active(person.id))
+    unlisted = voter.key_id is not None or voter.proof in {"api_key", "conversation_token"}
+    return unlisted if person is None else directory.is_active(person.id)
 
 
 def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
@@ -355,7 +359,7 @@ def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
 
 
 def _askers(held: Held, voter: Voter) -> set[str]:
-    """Return whoever may have asked for the call: its requester, who holds a visitor's token, who made their key."""
+    """Return whoever may have asked for the call: its requester, and whom the gateway knows beside them."""
     return {held.call.requester, *(each.removeprefix(ANSWERED) for each in voter.opened_by.split())}
 
 

@@ -135,7 +135,8 @@ READ = {
     "workspace_entries": "call_id text, workspace_id text, tenant text, conversation_id text, position int, tool text,"
     " pool text default 'default', kind text, digest text, keys text[], summary text, decide text default 'turn',"
     " on_failure text default 'stop', state text default 'waiting', commit_call_id text, error text default '',"
-    " staged_at timestamptz default now(), ended_at timestamptz, shown_arguments text",
+    " staged_at timestamptz default now(), ended_at timestamptz, shown_arguments text,"
+    " requester text default 'v77'",
     "workspace_changes": "call_id text, ordinal int default 0, workspace_id text, tenant text, conversation_id text,"
     " position int, pack text, key text, kind text, base_digest text, base_size int, base_mode int, after_digest text,"
     ' after_size int, after_mode int, summary text, "binary" bool default false, added int default 0,'

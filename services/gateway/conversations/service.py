@@ -351,10 +351,10 @@ def message_id_used() -> Refused:
 
 
 def _askers(caller: Caller, message: MessagePosted, conversation: Conversation) -> tuple[str, ...]:
-    """Return who may ask for something with a message: the model reads what others wrote before a visitor did, too."""
+    """Return who may ask for something with a message, for as long as the model reads it: its opener is known."""
     if message.author.kind == "visitor":
         return caller.holders
-    return () if caller.person == conversation.created_by else (f"{ANSWERED}{caller.person}",)
+    return tuple(each for each in caller.writers if each != f"{ANSWERED}{conversation.created_by}")
 
 
 def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> MessagePosted:

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import Proof
-from placet.contracts.visitors import visitor_id
+from placet.contracts.visitors import ANSWERED, visitor_id
 from placet.domain.approvers import name_of
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
@@ -83,6 +83,11 @@ class Caller:
         if self.proof == "conversation_token":
             return ()
         return (self.person,) if self.own_key or not self.key_made_by else (self.person, self.key_made_by)
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """The same people where they write as themselves, and so hold no token of the conversation."""
+        return tuple(f"{ANSWERED}{each}" for each in self.holders)
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""

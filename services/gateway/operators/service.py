@@ -12,7 +12,6 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.messages import HandoverRequested, HolderChanged, OperatorSpoke
 from placet.contracts.transitions import ExpectedRace
-from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import name_of
 from placet.gateway.conversations.access import check_writable
 from placet.gateway.conversations.holder import Held, told
@@ -96,7 +95,7 @@ class Operators:
                 seen=answer.seen,
             )
             work.emit(spoke)
-            await note_relay(work.connection, conversation.place, (f"{ANSWERED}{caller.person}",))
+            await note_relay(work.connection, conversation.place, caller.writers)
             self.texts.remember(key, answer.text)
             return Posted(conversation_id, message_id)
 

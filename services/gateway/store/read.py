@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.contracts.ids import is_of_job
 from placet.contracts.messages import COMMIT_TOOL
 from placet.contracts.visitors import ANSWERED
-from placet.domain.approvers import identity_of, is_person
+from placet.domain.approvers import identity_of
 from placet.gateway.tables import ApiKeyRow, ConversationRow, RestoreRow, StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
@@ -55,9 +55,11 @@ CALLS = _view(
     " proposed_at answered_at held next_message",
 )
 _CONVERSATIONS = table_of(ConversationRow)
+#: How the id of a conversation ends that a job works in.
+_OF_JOB: sa.ColumnElement[str] = sa.literal_column("'job-[0-9a-f]{32}$'")
 _KEYS = table_of(ApiKeyRow)
 _NEVER: sa.ColumnElement[Any] = sa.literal_column("'infinity'::timestamptz")
-_ENTRIES = _view("workspace_entries", "tenant conversation_id call_id tool staged_at")
+_ENTRIES = _view("workspace_entries", "tenant conversation_id call_id tool requester staged_at")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 EXECUTIONS = _view(
     "executions",
@@ -84,35 +86,42 @@ _HISTORY = _view("history", "tenant machine subject_id call_id event from_state 
 
 
 def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
-    """Return who may have asked for an approval's call in the name of its requester, separated by spaces.
+    """Return who may have asked for an approval's call beside its requester, separated by spaces; empty for nobody.
 
-    For a visitor that is whoever opened the conversation with a key that may decide too, `-` for nobody, and then who
-    had a key that opened it or wrote as the visitor; for a person whoever made a key for them that they had not taken
-    over when the call was held, also where it was revoked within a month before: what was asked with it may come late.
-    For both it is also who else wrote in the conversation, for the model reads that too.
+    The model reads all that is written in a conversation, whoever it answers: so it is everybody who opened it with a
+    key that may decide, or had a key that opened it, wrote for its visitor or took its token; and, with a mark before
+    them, who wrote in it as themselves, who asked for what a commit is made of, and who made a key for the requester
+    that this one had not taken over when the call was held. What was asked with a key may come late: a revoked one, and
+    in a job one that was taken over, counts for a month longer.
     """
     c, k = _CONVERSATIONS.c, _KEYS.c
     here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id)
-    opener = sa.select(_openers()).where(*here).correlate(view).scalar_subquery()
+    present = sa.select(_openers()).where(*here).correlate(view).scalar_subquery()
     theirs = (k.tenant == view.c.tenant, k.person == sa.func.substr(view.c.requester, len(identity_of("")) + 1))
-    before = (k.created_at <= view.c.created_at, sa.func.coalesce(k.taken_over_at, _NEVER) > view.c.created_at)
     late = sa.cast(sa.literal_column("'30 days'"), sa.Interval)
+    # Who writes in a conversation is noted with the maker of their key. A job may have been begun without one.
+    begun = sa.case((view.c.conversation_id.regexp_match(_OF_JOB), view.c.created_at - late), else_=view.c.created_at)
+    before = (k.created_at <= view.c.created_at, sa.func.coalesce(k.taken_over_at, _NEVER) > begun)
     working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at - late
-    named = sa.func.string_agg(k.created_by, sa.literal_column("' '"))
-    makers = sa.select(named).where(*theirs, *before, working).correlate(view).scalar_subquery()
-    # Those in `relayed_by` with a mark before them.
-    wrote = sa.func.btrim(sa.func.regexp_replace(c.relayed_by, f"(^| )[^{ANSWERED} ][^ ]*", "", "g"))
-    others = sa.select(sa.func.nullif(wrote, "")).where(*here).correlate(view).scalar_subquery()
-    of_person = sa.func.concat_ws(" ", makers, others)
-    askers = sa.case((view.c.requester.like(f"{identity_of('')}%"), of_person), else_=opener)
-    return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
+    made = sa.select(_marked(k.created_by)).where(*theirs, *before, working).correlate(view).scalar_subquery()
+    makers = sa.case((view.c.requester.like(f"{identity_of('')}%"), made))
+    e = _ENTRIES.c
+    inside = (e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id)
+    named = sa.func.strpos(view.c.arguments, e.call_id) > 0
+    staged = sa.select(_marked(e.requester)).where(*inside, named).correlate(view).scalar_subquery()
+    of_commit = sa.case((view.c.tool == COMMIT_TOOL, staged))
+    return sa.func.concat_ws(" ", sa.func.nullif(present, ""), makers, of_commit).label("opened_by")
+
+
+def _marked(people: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """Return each of these people once with the mark of who holds no token, separated by spaces; NULL for nobody."""
+    return sa.func.string_agg(sa.distinct(sa.func.concat(ANSWERED, people)), sa.literal_column("' '"))
 
 
 def _openers() -> sa.ColumnElement[Any]:
-    """Return who may have asked in a conversation for its visitor, as `opened_by` says it; empty for nobody."""
+    """Return who may have asked in a conversation, as `opened_by` says it; empty for nobody."""
     c = _CONVERSATIONS.c
-    counted = sa.case((c.opener_decides, c.created_by), (c.relayed_by != "", "-"))
-    return sa.func.concat_ws(" ", counted, sa.func.nullif(c.relayed_by, ""))
+    return sa.func.concat_ws(" ", sa.case((c.opener_decides, c.created_by)), sa.func.nullif(c.relayed_by, ""))
 
 
 def _has_entry(
@@ -221,15 +230,15 @@ async def load_approvals(connection: Connection, keys: Collection[tuple[str, str
 
 
 async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return approvals with who may have asked for what jobs hold: where a job was called, somebody opened that."""
+    """Return approvals with who may have asked for what jobs hold: also who may have asked where a job was called."""
     found = [dict(row) for row in rows]
-    visitors = (row for row in found if not is_person(row["requester"]))
-    if asked := [row for row in visitors if is_of_job(row["tenant"], row["conversation_id"])]:
+    if asked := [row for row in found if is_of_job(row["tenant"], row["conversation_id"])]:
         outer = await shown_in(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
         openers = (await connection.execute(_OPENERS, _arrays(outer.values()))).all()
         by_place = {(tenant, place): opener for tenant, place, opener in openers}
         for row in asked:
-            row["opened_by"] = by_place.get(outer[row["tenant"], row["conversation_id"]], "")
+            there = by_place.get(outer[row["tenant"], row["conversation_id"]], "")
+            row["opened_by"] = " ".join(filter(None, (there, row["opened_by"])))
     return found
 
 

@@ -19,6 +19,7 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_argu
 from placet.contracts.ids import is_of_job
 from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms
 from placet.contracts.messages.grants import GrantAsked
+from placet.contracts.messages.stage import COMMIT_TOOL
 from placet.contracts.messages.tool_calls import ToolCall
 from placet.domain.approvers import is_person, person_id
 from placet.domain.catalog import ToolSpec, redact_arguments
@@ -40,6 +41,8 @@ class Grant:
 
     grant_id: str
     owner: str
+    #: Of the key that its owner showed; None where they were known without one, by what the directory says of them.
+    key_id: str | None
     scope: GrantScope
     bounds: Sequence[str]
     #: Of the approved call.
@@ -211,22 +214,25 @@ def covering(
 ) -> list[Grant]:
     """Return the grants that let a call through that is held under `approval`, in the order given.
 
-    Who could not approve the call alone by now lets nothing through: not who left the group, not who asks for it
-    themselves under four eyes, and nobody where two must approve.
+    Who could not approve the call alone by now lets nothing through: not who left the group or, known without a key,
+    the directory, not who asks for it themselves under four eyes, and nobody where two must approve.
     """
     return [
         grant
         for grant in grants
-        if grant.fits(terms) and grant.covers(call.arguments) and decides_alone(grant.owner, call, approval, directory)
+        if grant.fits(terms)
+        and grant.covers(call.arguments)
+        and (grant.key_id is not None or not is_person(grant.owner) or directory.person(grant.owner) is not None)
+        and decides_alone(grant.owner, call, approval, directory)
     ]
 
 
 def of_others(grants: Sequence[Grant], call: CallFacts, askers: Collection[str]) -> list[Grant]:
-    """Return the grants that count under four eyes: `askers` may have asked for the call in its requester's name.
+    """Return the grants that count under four eyes: `askers` may have asked for the call beside its requester.
 
-    Where a visitor's job asks nobody looks for who may have begun it, and none counts.
+    Nobody looks for who may have begun a job or asked for what a commit is made of, so none counts there.
     """
-    if not is_person(call.requester) and is_of_job(call.tenant, call.conversation_id):
+    if call.tool == COMMIT_TOOL or is_of_job(call.tenant, call.conversation_id):
         return []
     return [grant for grant in grants if grant.owner not in askers]
 

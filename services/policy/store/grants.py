@@ -35,7 +35,7 @@ _ADD = pg.insert(GRANTS).on_conflict_do_nothing().returning(GRANTS.c.grant_id)
 
 
 _WORKING_KEY = sa.exists().where(_KEYS.c.key_id == GRANTS.c.key_id, _KEYS.c.revoked_at.is_(None))
-#: Whoever showed no key, such as a conversation's token, cannot lose it.
+#: Whoever showed no key cannot lose it: of these the directory is asked.
 _PROVED = sa.or_(GRANTS.c.key_id.is_(None), _WORKING_KEY)
 _EXPIRED = (GRANTS.c.expires_at <= sa.func.clock_timestamp()).label("expired")
 _IS_VOID = GRANTS.c.void_at.is_not(None).label("void")
@@ -49,7 +49,7 @@ def _find_statement() -> sa.Select[Any]:
     c = GRANTS.c
     names = ("tenant", "tool", "schema_digest", "tool_digest", "rule")
     subjects = sa.or_(*(sa.and_(c.scope == scope, c.subject == sa.bindparam(f"{scope}_subject")) for scope in SCOPES))
-    columns = ("grant_id", "owner", "scope", "bounds", "arguments", "given_at", "expires_at")
+    columns = ("grant_id", "owner", "key_id", "scope", "bounds", "arguments", "given_at", "expires_at")
     return (
         sa.select(*(c[name] for name in columns))
         .where(*(c[name] == sa.bindparam(name) for name in names), subjects)
@@ -125,7 +125,7 @@ def _given(name: str) -> sa.BindParameter[Any]:
 
 
 _FIND = _find_statement()
-_ASKERS = sa.text("SELECT people, wrote FROM read.askers WHERE tenant = :of_tenant AND conversation_id = :place")
+_ASKERS = sa.text("SELECT people FROM read.askers WHERE tenant = :of_tenant AND conversation_id = :place")
 _KEY_MAKERS = sa.text(
     # What was asked with a key before it was taken over, or revoked, may be judged late.
     "SELECT created_by FROM read.key_makers WHERE tenant = :of_tenant AND person = :name"
@@ -191,11 +191,10 @@ async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, to
 
 
 async def find_askers(work: Work, call: CallFacts) -> frozenset[str]:
-    """Return who may have asked for a call in its requester's name, as the gateway knows: approval counts so too."""
+    """Return who may have asked for a call beside its requester, as the gateway knows: approval counts so too."""
     name = person_id(call.requester)
     place = {"of_tenant": call.tenant, "place": call.conversation_id}
-    rows = (await work.connection.execute(_ASKERS, place)).all()
-    found = [each for row in rows for each in (row.people if name is None else row.wrote).split()]
+    found = [each for people in (await work.connection.execute(_ASKERS, place)).scalars() for each in people.split()]
     if name is not None:
         found += (await work.connection.execute(_KEY_MAKERS, {"of_tenant": call.tenant, "name": name})).scalars()
     return frozenset(each.removeprefix(ANSWERED) for each in found)

@@ -337,10 +337,10 @@ class DecisionClaims(Value):
     )
     opened_by: str = Field(
         default="",
-        description="Who may have asked for the call in its requester's name, separated by spaces. For a visitor: who "
-        "opened the conversation with a key that may decide too, or `-`; then who had a key that wrote for the "
-        "visitor, and, with `~` before them, people who wrote there. For a person: who made a key for them that they "
-        "had not taken over.",
+        description="Who may have asked for the call beside its requester, separated by spaces: who opened the "
+        "conversation with a key that may decide too, who had a key that wrote for its visitor, and, with `~` before "
+        "them, people who wrote there, who asked for what a commit is made of, and who made a key for the requester "
+        "that this one had not taken over.",
     )
     key_made_by: str = Field(
         default="", description="Who made the API key behind the proof, where somebody else did: `person:<id>`."

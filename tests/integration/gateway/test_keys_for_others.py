@@ -289,7 +289,42 @@ async def test_four_eyes_count_the_maker_of_a_key_as_its_user(house: House) -> N
         assert 200 == (await ben.post(f"/v1/keys/{made['id']}/take-over")).status_code
     await decide(house, house.key("decide", person="dora"), approval_id="after", requester="person:ben")
     await decide(house, house.key("decide", person="dora"), approval_id="other", requester="person:dora")
-    assert ["person:ada", "", ""] == [claims.opened_by for claims in house.approvers.claims]
+    assert ["~person:ada", "", ""] == [claims.opened_by for claims in house.approvers.claims]
+
+
+async def test_four_eyes_count_who_made_the_key_that_wrote(house: House) -> None:
+    """What was asked with a key that ada had made stays what ada may have asked, whoever takes the key over later."""
+    made = await make(house, "ben", "chat")
+    async with house.client(house.key("chat", person="ben")) as ben:
+        place = (await ben.post("/v1/conversations", json={})).json()["id"]
+        async with house.client(made["key"]) as ada:
+            assert 202 == (await ada.post(f"/v1/conversations/{place}/messages", json={"text": "Pay it"})).status_code
+        assert 200 == (await ben.post(f"/v1/keys/{made['id']}/take-over")).status_code
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="person:ben")
+    assert ["person:ben ~person:ada"] == [claims.opened_by for claims in house.approvers.claims]
+
+
+@pytest.mark.parametrize("scopes", [["chat"], ["chat", "decide"]])
+async def test_four_eyes_count_who_opened_a_conversation_whoever_asks(house: House, scopes: list[str]) -> None:
+    """The model answers ben, and has read what ada wrote before, as herself or for a visitor."""
+    async with house.client(house.key(*scopes, person="ada")) as ada:
+        place = (await ada.post("/v1/conversations", json={})).json()["id"]
+        assert 202 == (await ada.post(f"/v1/conversations/{place}/messages", json={"text": "Pay it"})).status_code
+    async with house.client(house.key("chat", person="ben")) as ben:
+        assert 202 == (await ben.post(f"/v1/conversations/{place}/messages", json={"text": "Go on"})).status_code
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="person:ben")
+    assert ["person:ada ~person:ben"] == [claims.opened_by for claims in house.approvers.claims]
+
+
+async def test_four_eyes_count_who_asked_for_what_a_commit_is_made_of(house: House) -> None:
+    """Its requester is who asked last; the entry that the commit does not name counts for nobody."""
+    entries = {"entry-1": "person:ada", "entry-2": "person:ben", "entry-3": "person:eve"}
+    for call_id, requester in entries.items():
+        place = {"tenant": "acme", "conversation_id": "conversation-1"}
+        insert(house.url, "workspace_entries", call_id=call_id, requester=requester, tool="write", **place)
+    commit = {"tool": "commit_changes", "arguments": '{"entries":["entry-1","entry-2"]}'}
+    await decide(house, house.key("decide", person="dora"), **commit, requester="person:ben")
+    assert ["~person:ada ~person:ben"] == [claims.opened_by for claims in house.approvers.claims]
 
 
 async def test_four_eyes_count_the_maker_of_a_key_that_writes_for_a_visitor(house: House) -> None:
@@ -306,7 +341,7 @@ async def test_four_eyes_count_the_maker_of_a_key_that_writes_for_a_visitor(hous
     for place in places:
         ids = {"approval_id": f"of-{place}", "conversation_id": place}
         await decide(house, house.key("decide", person="dora"), **ids, requester="visitor:v")
-    assert ["- person:shop person:ada", "- person:shop person:ada", "- person:shop"] == [
+    assert ["person:shop person:ada", "person:shop person:ada", "person:shop"] == [
         claims.opened_by for claims in house.approvers.claims
     ]
     shown = an_approval_row(
@@ -339,8 +374,24 @@ async def test_four_eyes_count_an_operator_who_wrote_for_the_model_to_read(house
         # Also where the call is a person's: the model has read what ben wrote before.
         ids["approval_id"] += "-eve"
         await decide(house, house.key("decide", person="dora"), **ids, requester="person:eve")
-    both = ["- person:shop ~person:ben", "~person:ben"]
-    assert [*both, *both, "- person:shop", ""] == [claims.opened_by for claims in house.approvers.claims]
+    written, not_written = ["person:shop ~person:ben"] * 4, ["person:shop"] * 2
+    assert [*written, *not_written] == [claims.opened_by for claims in house.approvers.claims]
+
+
+async def test_four_eyes_count_who_told_the_model_what_to_ask(house: House) -> None:
+    """An answer is an instruction; a denial's reason counts for nobody, or who says why not could approve nothing."""
+    async with house.client(house.key("chat", person="ben")) as ben:
+        place = (await ben.post("/v1/conversations", json={})).json()["id"]
+    rows = [an_approval_row(a_call(), approval_id=f"a{at}", conversation_id=place) for at in range(2)]
+    for row in rows:
+        insert(house.url, "approvals", **row)
+    for verb, person, row in zip(("respond", "deny"), ("ada", "eve"), rows, strict=True):
+        said = {"decision": verb, "digest": row["digest"], "reason": "no", "response": "Pay twice"}
+        said.pop("response" if verb == "deny" else "reason")
+        async with house.client(house.key("decide", person=person)) as client:
+            assert 200 == (await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json=said)).status_code
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="person:ben")
+    assert "person:ben ~person:ada" == house.approvers.claims[-1].opened_by
 
 
 async def test_four_eyes_count_who_took_a_token_in_a_browser(house: House) -> None:
@@ -353,13 +404,16 @@ async def test_four_eyes_count_who_took_a_token_in_a_browser(house: House) -> No
         taken = await browser.post(f"/v1/conversations/{place}/token", headers={"origin": url})
     assert 200 == taken.status_code
     await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="visitor:v")
-    assert ["- person:shop person:ben"] == [claims.opened_by for claims in house.approvers.claims]
+    assert ["person:shop person:ben"] == [claims.opened_by for claims in house.approvers.claims]
 
 
-async def test_four_eyes_reach_to_where_a_job_was_called(house: House) -> None:
-    """What a job asks for a visitor, whoever opened the visitor's conversation may have asked."""
+@pytest.mark.parametrize("author", ["visitor:v", "person:eve"])
+async def test_four_eyes_reach_to_where_a_job_was_called(house: House, author: str) -> None:
+    """What a job asks, whoever opened the conversation that it was called in, or wrote there, may have asked."""
     async with house.client(house.key("chat", "decide", person="ben")) as ben:
         outer = (await ben.post("/v1/conversations", json={"visitor": "v"})).json()["id"]
+    async with house.client(house.key("chat", person="ada")) as ada:
+        assert 202 == (await ada.post(f"/v1/conversations/{outer}/messages", json={"text": "Pay it"})).status_code
     place, caller = job_conversation_id("acme", "attempt-conversation", "attempt-1"), {"conversation_id": outer}
     insert(
         house.url,
@@ -371,9 +425,9 @@ async def test_four_eyes_reach_to_where_a_job_was_called(house: House) -> None:
         labels={},
         job_id="job-1",
     )
-    insert(house.url, "jobs", tenant="acme", job_id="job-1", author="visitor:v", spec={"caller": caller})
-    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="visitor:v")
-    assert ["person:ben"] == [claims.opened_by for claims in house.approvers.claims]
+    insert(house.url, "jobs", tenant="acme", job_id="job-1", author=author, spec={"caller": caller})
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester=author)
+    assert ["person:ben person:ada"] == [claims.opened_by for claims in house.approvers.claims]
 
 
 async def test_a_key_for_oneself_is_ones_own(house: House) -> None:

@@ -321,6 +321,30 @@ def test_who_was_asked_is_whom_the_verdict_asks(asked: Row, database: psycopg.Co
 
 
 @pytest.mark.parametrize(
+    ("broken", "requester", "opened_by", "author"),
+    [
+        (False, "person:ben", "person:ben ~person:eve", "person:ben"),
+        (True, "person:ada", "", "person:ben"),
+        (True, "person:ben", "person:shop ~person:ada", "person:ben"),
+        (True, "person:ben", "", "person:ada"),
+    ],
+)
+def test_nobody_approved_what_they_may_have_asked(
+    requester: str, opened_by: str, author: str, database: psycopg.Connection, *, broken: bool
+) -> None:
+    """Under four eyes: not its requester, nor whom the gateway knew beside them, nor who asked for an entry of it."""
+    rule = '{"approvers": ["operators"], "exclude": ["requester"]}'
+    for planted in (
+        _approval(approval_rule=rule, requester=requester, closed_at=_LONG_AGO, call_id="x"),
+        Row(_VOTE.table, {**_VOTE.said, "details": json.dumps({"opened_by": opened_by})}),
+        row("executor.workspace_entries", call_id="e", commit_call_id="x"),
+        _execution(call_id="e", call=json.dumps({"requester": author})),
+    ):
+        _plant(database, planted)
+    assert broken == ("quorum_was_reached" in _broken(database))
+
+
+@pytest.mark.parametrize(
     ("broken", "stop", "ran"),
     [
         (True, {"tenant": "acme", "tool": "pay"}, {}),

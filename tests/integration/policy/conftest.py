@@ -74,6 +74,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PolicySettings:
     folder = tmp_path_factory.mktemp("policy")
     create_keys(folder)
     (folder / "rulebook.yaml").write_text(_RULEBOOK)
+    # Who gives grants without a key is known by the directory alone.
+    (folder / "people.yaml").write_text("people: {ada: {name: Ada}, bob: {name: Bob}}\ngroups: {}\n")
     return PolicySettings(keys=folder, rulebook=folder / "rulebook.yaml")
 
 
@@ -128,7 +130,7 @@ async def replicas(policy_url: str, settings: PolicySettings) -> AsyncIterator[t
 def limited_settings(settings: PolicySettings) -> PolicySettings:
     """Settings that name the rulebook with limits and grants."""
     path = settings.keys / "limited.yaml"
-    path.write_text(LIMITED)
+    path.write_text(f"directory: {settings.keys}/people.yaml\n{LIMITED}")
     return settings.model_copy(update={"rulebook": path})
 
 

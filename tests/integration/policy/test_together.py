@@ -35,7 +35,10 @@ TAKE = sa.text(
 def plain_settings(settings: PolicySettings) -> PolicySettings:
     """Settings that name a rulebook with limits and grants whose conditions ask for no history."""
     path = settings.keys / "plain.yaml"
-    path.write_text(LIMITED.replace("when: history.calls_last_day >= 3", "when: 'false'"))
+    path.write_text(
+        f"directory: {settings.keys}/people.yaml\n"
+        + LIMITED.replace("when: history.calls_last_day >= 3", "when: 'false'")
+    )
     return settings.model_copy(update={"rulebook": path})
 
 

@@ -73,7 +73,8 @@ def a_waiting_approval(*approvers: str) -> Approval:
         ("requester", {"person": "visitor-1", "roles": ["requester"], "proof": "api_key"}, True),
         ("requester", {"person": "person:bob", "roles": ["operators"], "proof": "api_key"}, False),
         ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "api_key"}, True),
-        ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "web_session"}, True),
+        ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "web_session", "key_id": "k"}, True),
+        ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "web_session"}, False),
         ("operators", {"person": "person:bob", "roles": [], "proof": "api_key"}, False),
         ("operators", VISITOR | HERE, False),
         ("operators", VISITOR | HERE | {"roles": ["operators"]}, False),
@@ -230,7 +231,9 @@ def expected_outcome(approval: Approval, claims: DecisionClaims, *, late: bool) 
     names = set(approval.approval_rule.approvers)
     as_requester = "requester" in names and (claims.person, "requester" in claims.roles) == ("visitor-1", True)
     as_other = not in_chat and (("operators" in names and "operators" in claims.roles) or claims.person in names)
-    if not (here and (as_requester or as_other)):
+    # Nobody is in this directory, and who shows no key is known by it alone.
+    known = claims.proof in {"api_key", "conversation_token"}
+    if not (known and here and (as_requester or as_other)):
         return "not_allowed"
     if approval.state != "pending" or late:
         return "already_decided"

@@ -42,6 +42,7 @@ def a_grant(**changes: Any) -> Grant:
     fields: dict[str, Any] = {
         "grant_id": "g",
         "owner": "person:ada",
+        "key_id": "key-1",
         "scope": "agent",
         "bounds": ["amount"],
         "arguments": {"amount": 100, "to": "bob"},
@@ -170,8 +171,9 @@ def test_grant_loses_what_the_rule_no_longer_lets_people_give(
 
 
 def test_grant_of_somebody_who_left_covers_nothing(rulebook: Rulebook) -> None:
-    """A person who is disabled takes their grants with them; whom the directory does not list stays."""
+    """A person who is disabled takes their grants with them; whom the directory does not list stays with their key."""
     assert [True, False] == [covers(rulebook, ANYBODY, directory) for directory in (Directory(), GONE)]
+    assert not covers(rulebook, ANYBODY, Directory(), key_id=None)
 
 
 @pytest.mark.parametrize(
