@@ -37,7 +37,7 @@ def close(
     """
     record(work, approval, event, actor=actor, before=State.PENDING, **more)
     tell(work, approval, notices.closed(approval, votes))
-    tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
+    tell(work, approval, *(signed(each, signer, work.now) for each in notices.watched(approval)))
 
 
 def end_call(

@@ -104,7 +104,7 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
     if answer.event is Event.APPROVE:
         grant = grants.asked(derived_id("grant", claims.decision_id), after, claims)
         if grant is not None:
-            closing.tell(work, after, signed(grant, signer))
+            closing.tell(work, after, signed(grant, signer, work.now))
 
 
 def in_order(made: Sequence[Made]) -> list[Made]:
@@ -216,7 +216,7 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
     )
     outcome, own = edit.state, {"decision_id": edit.edit_id}
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=outcome, **own)
-    closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer))
+    closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer, work.now))
     await store.add_edit(work, edit, approval, claims, made.at)
 
 

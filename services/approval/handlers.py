@@ -23,7 +23,7 @@ from placet.contracts.messages import (
     EditJudged,
     ToolCallRefused,
 )
-from placet.contracts.signed import signed, verify_signed
+from placet.contracts.signed import refuse_void, signed, verify_signed
 from placet.contracts.signing import Signer, Verifier
 from placet.domain.directory import Directory
 from placet.runtime.batcher import waves
@@ -58,7 +58,7 @@ async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: W
         await deps.quota.count_again(deps.units.database)
     for arrival in arrivals:
         requested, cause = arrival.message, arrival.cause
-        verify_signed(deps.verifier, requested)
+        verify_signed(deps.verifier, requested, work.restored_at)
         rules.check_request(requested)
         opening = rules.opening(new_id(), requested, work.now, cause.correlation_id, cause.traceparent)
         if opening.call.call_id in {each.call.call_id for each in openings.values()}:
@@ -144,6 +144,7 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = 
             work.emit(_again(each, read.earlier))
             again.append(each.cause.id)
         else:
+            refuse_void(each.claims.at, work.restored_at)
             directory = deps.directory().without(read.revoked_keys)
             answer = rules.decide(read.approval, each.claims, read.now, directory, read.votes)
             told = (read.now, read.votes, read.before, read.today, directory)
@@ -168,7 +169,7 @@ def _again(sent: Sent, earlier: store.Earlier) -> DecisionAnswered:
 
 async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     """Make the edit that policy has judged, or say why not: everything about its maker is asked again."""
-    verify_signed(deps.verifier, judged)
+    verify_signed(deps.verifier, judged, work.restored_at)
     approval = await store.lock_approval(work.connection, judged.tenant, judged.approval_id)
     edit = await store.load_edit(work.connection, judged.tenant, judged.edit_id)
     if approval is None or edit is None or edit.approval_id != approval.approval_id:
@@ -177,6 +178,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
         return
     message = deciding.asked_by(edit, judged.tenant)
     sent = Sent(message, read_claims(message, deps.verifier), work.cause)
+    refuse_void(sent.claims.at, work.restored_at)
     kept = False
     while not kept:
         # Locked: only the deadline can pass between the two statements.
@@ -208,7 +210,7 @@ async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
 
 
 def _give_up(work: Work, refused: ToolCallRefused, deps: Deps) -> None:
-    work.emit(refused, signed(notices.watch_given_up(refused, work.now), deps.signer))
+    work.emit(refused, signed(notices.watch_given_up(refused, work.now), deps.signer, work.now))
 
 
 async def _withdraw(

@@ -43,7 +43,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
     for arrival in arrivals:
         each = _wanted(arrival, work, pool=pool, worker=worker)
         spec = worker.specs.get(each.attempt.call.tool)
-        admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=worker.restored_at)
+        admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=work.restored_at)
         if admission.event is Event.CLAIMED and each.permit.by:
             left = worker.directory().has_lost(each.permit.by, each.permit.groups)
             admission = rules.consent_void() if left else admission
@@ -132,7 +132,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         return
     spec = worker.specs.get(attempt.call.tool)
     admission = await why_void(work.connection, attempt.call, permit, worker.directory()) or rules.admit(
-        attempt.call, permit, spec, now=await work.clock(), restored=worker.restored_at
+        attempt.call, permit, spec, now=await work.clock(), restored=work.restored_at
     )
     if admission.event is not Event.CLAIMED:
         refused = Outcome(Event.FAILED, error=admission.reason)
@@ -158,7 +158,7 @@ async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:
 
 async def resolve_call(said: ResolveCall, work: Work, *, verifier: Verifier) -> None:
     """Keep what a person says of a call that was answered `unknown`, and tell the conversation; the answer stands."""
-    verify_signed(verifier, said)
+    verify_signed(verifier, said, work.restored_at)
     if resolved := await store.resolve(work, said):
         work.emit(rules.resolved(said, resolved.call, at=await work.clock()))
         return

@@ -89,12 +89,6 @@ class Worker:
     #: What the tool packs opened at start; empty while the service does not run.
     resources: dict[str, object] = field(default_factory=dict)
 
-    @property
-    def restored_at(self) -> datetime | None:
-        """When the database was restored from a backup; None: never."""
-        restored = self.units.database.restored
-        return restored.at if restored else None
-
     @asynccontextmanager
     async def with_resources(self, opened: AbstractAsyncContextManager[Mapping[str, object]]) -> AsyncIterator[None]:
         """Hold what the tool packs open while the block runs."""

@@ -194,7 +194,7 @@ async def _judge(
 @leisurely
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     """Keep what a person wants allowed from now on, if the rulebook of today still lets them; else say why not."""
-    verify_signed(deps.verifier, asked)
+    verify_signed(deps.verifier, asked, work.restored_at)
     check_digest(asked.call, asked.tenant)
     now, rulebook = await work.clock(), deps.rulebook
     history = await store.load_history(work, asked.call) if rulebook.uses_history else {}
@@ -249,7 +249,7 @@ async def _free(work: Work, tenant: str, call_id: str, kind: str) -> None:
 
 async def remember_denial(closed: WatchedCallClosed, work: Work, deps: Deps) -> None:
     """Begin the veto window of a call that people denied; watch one that ended otherwise no more."""
-    verify_signed(deps.verifier, closed)
+    verify_signed(deps.verifier, closed, work.restored_at)
     if closed.state == "denied":
         await watched_store.deny(work, closed)
     else:
@@ -259,19 +259,20 @@ async def remember_denial(closed: WatchedCallClosed, work: Work, deps: Deps) -> 
 @leisurely
 async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     """Say whether people may approve a held call with other arguments."""
-    verify_signed(deps.verifier, proposed)
+    verify_signed(deps.verifier, proposed, work.restored_at)
     rulebook = deps.rulebook
     call = proposed.call
     history = await store.load_history(work, call) if rulebook.uses_history else {}
     asked = await store.load_approval(work, proposed.tenant, call.call_id)
     if call.tool == COMMIT_TOOL:
         staged = await store.load_staged(work, call, edits.proposed_entries(proposed))
-        work.emit(signed(edits.judged_commit(proposed, asked, staged, rulebook, history), deps.signer))
+        answer = edits.judged_commit(proposed, asked, staged, rulebook, history)
+        work.emit(signed(answer, deps.signer, work.now))
         return
     answer = edits.judged(proposed, asked, rulebook, history)
     if answer.accepted:
         await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))
-    work.emit(signed(answer, deps.signer))
+    work.emit(signed(answer, deps.signer, work.now))
 
 
 @leisurely

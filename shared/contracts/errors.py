@@ -6,6 +6,8 @@ acknowledgement, delay or dead letters by itself. Anything else that escapes a h
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class PlacetError(Exception):
     """Base of every error that Placet raises on purpose."""
@@ -34,6 +36,14 @@ class Transient(PlacetError):
 
 class Poison(PlacetError):
     """This event can never be handled: dead letter at once, with this reason."""
+
+
+class SentBeforeRestore(Poison):
+    """This is from before the newest restore from a backup, and nobody remembers what it led to: dead letter."""
+
+    def __init__(self, restored_at: datetime) -> None:
+        at = restored_at.isoformat(timespec="seconds")
+        super().__init__(f"sent before the restore of {at}, so what it asks for may have been done: ask again")
 
 
 class SecurityAlert(Poison):

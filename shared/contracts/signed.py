@@ -4,6 +4,9 @@ Without the signature whoever can write to the broker could change what runs or 
 table says who signs what. Permits and decisions carry a signature of their own. The other messages let nothing run by
 themselves; one of them is weaker than it should be: ToolCallRefused gives back what a call took of limits and grants.
 SECURITY.md says what follows from that.
+
+Beside what is said, they sign when: whoever can write to the broker sends an old message again in a new envelope, whose
+time nobody signs.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TypeVar
 
-from placet.contracts.errors import SecurityAlert
+from placet.contracts.errors import SecurityAlert, SentBeforeRestore
 from placet.contracts.messages import (
     ApprovalRequested,
     EditJudged,
@@ -39,20 +43,30 @@ PURPOSES: Mapping[type[SignedMessage], Purpose] = {
 }
 
 
-def signed(message: Signed, signer: Signer) -> Signed:
-    """Return the message with the signature that its reader asks for."""
-    purpose = PURPOSES[type(message)]
-    return message.model_copy(update={"signature": signer.sign(purpose, _claims(message))})
+def signed(message: Signed, signer: Signer, at: datetime) -> Signed:
+    """Return the message with the signature that its reader asks for; `at` is now, by the database clock."""
+    claims = {**_claims(message), "at": at.timestamp()}
+    return message.model_copy(update={"signature": signer.sign(PURPOSES[type(message)], claims)})
 
 
-def verify_signed(verifier: Verifier, message: SignedMessage) -> None:
-    """Raise SecurityAlert unless exactly this message was signed by one who may send it."""
+def verify_signed(verifier: Verifier, message: SignedMessage, restored_at: datetime | None) -> None:
+    """Raise SecurityAlert unless exactly this message was signed by one who may send it.
+
+    Raises SentBeforeRestore where that was before the database was restored.
+    """
     try:
         claims = verifier.verify(PURPOSES[type(message)], message.signature)
     except BadSignature as error:
         raise SecurityAlert(f"forged {_name(message)}: {error}") from error
-    if {name: value for name, value in claims.items() if name != "iss"} != _claims(message):
+    if {name: value for name, value in claims.items() if name not in {"iss", "at"}} != _claims(message):
         raise SecurityAlert(f"a {_name(message)} is not the one that was signed")
+    refuse_void(claims.get("at", 0), restored_at)
+
+
+def refuse_void(at: float, restored_at: datetime | None) -> None:
+    """Raise SentBeforeRestore for what was signed at `at`, Unix seconds, where the database was restored since."""
+    if restored_at is not None and at <= restored_at.timestamp():
+        raise SentBeforeRestore(restored_at)
 
 
 def _claims(message: Message) -> dict[str, str]:

@@ -19,7 +19,7 @@ from prometheus_client import Counter
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from placet.contracts.errors import Poison, Refused, SecurityAlert, Transient
+from placet.contracts.errors import Poison, Refused, SecurityAlert, SentBeforeRestore, Transient
 from placet.contracts.frontends import frontends_tenant, why_not
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
@@ -188,15 +188,14 @@ class Consumer:
         await self._units.finish(work)
 
     async def _refuse_void(self, events: Sequence[Event]) -> None:
-        """Raise Poison where one of these events is void since a restore, unless it was handled before the backup."""
+        """Raise SentBeforeRestore where one of these events is void, unless it was handled before the backup."""
         database = self._units.database
         if database.restored is None or not (void := [each.id for each in events if is_void(each, database.restored)]):
             return
         async with database.single() as connection:
             known = await connection.run(database.queries.known, queue=self._queue, ids=void)
         if len(known) < len(set(void)):
-            at = database.restored.at.isoformat(timespec="seconds")
-            raise Poison(f"sent before the restore of {at}, so what it asks for may have been done: ask again")
+            raise SentBeforeRestore(database.restored.at)
 
     def _cause(self, event: Event, spans: ExitStack) -> Cause:
         """Return an event as a cause; where traces are exported, what it leads to goes on from a span of its own."""

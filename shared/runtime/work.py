@@ -205,6 +205,12 @@ class Work:
             self._told = [each for each in self._told if each[2] in keys]
         return found
 
+    @property
+    def restored_at(self) -> datetime | None:
+        """When the database was last restored from a backup; None: never."""
+        restored = self._database.restored
+        return restored.at if restored else None
+
     async def clock(self) -> datetime:
         """Return the database clock now: what expiry is judged by, after the row is locked."""
         moment: datetime = (await self.connection.run(self._database.queries.clock))[0][0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from placet.contracts.signing import SIGNERS, Signer, load_signer
 from placet.contracts.topology import DEAD_LETTERS, EXCHANGES, Destination, QueueSpec, destination_of, queue
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
-from placet.runtime.database import Database, async_url, metadata, service_tables
+from placet.runtime.database import Database, Restored, async_url, metadata, service_tables
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import Outbox
 from placet.runtime.service import Runtime, Service
@@ -105,7 +106,7 @@ class Replica:
         if not isinstance(message, SignedMessage) or message.signature:
             return message
         issuer = next(name for name, purposes in SIGNERS.items() if PURPOSES[type(message)] in purposes)
-        return signed(message, self._signer_of(issuer))
+        return signed(message, self._signer_of(issuer), datetime.now(UTC))
 
     async def send(self, *messages: Message) -> list[Message]:
         """Have messages of one destination handled as one envelope; return what was sent because of it."""
@@ -119,6 +120,11 @@ class Replica:
         await self.service.runtime.bus.publish(destination, body, message_id=events[0].id, mandatory=True)
         await self.settle()
         return [event.message for event in self.sent[before:] if event.id not in mine]
+
+    async def send_anew(self, message: Message, *, restored_at: datetime) -> list[Message]:
+        """Have a message handled after a restore, in an envelope of since then; return what was sent because of it."""
+        self.units.database.restored = Restored(restored_at, restored_at - timedelta(hours=1))
+        return await self.send_events(an_event(message, time=restored_at + timedelta(seconds=1)))
 
     async def settle(self) -> None:
         """Return when everything that was handed over has been sent."""

@@ -114,16 +114,16 @@ def an_end(call: ToolCall, state: str = "denied", **changes: Any) -> WatchedCall
     return WatchedCallClosed(**(fields | changes))
 
 
-def an_edit(call: ToolCall, amount: float, signer: Signer, rule: str = "marked") -> EditProposed:
+def an_edit(call: ToolCall, amount: float, signer: Signer, rule: str = "marked", at: datetime = NOON) -> EditProposed:
     """Return what approval asks when a person wants a held call to have another amount."""
     arguments = {**parse_arguments(call.arguments), "amount": amount}
     changed = call.model_copy(update={"arguments": canonical_text(arguments)})
     changed = changed.model_copy(update={"digest": digest_of(changed)})
     ids = {"edit_id": new_id(), "approval_id": new_id()}
-    return signed(EditProposed(tenant=call.tenant, rule=rule, call=changed, **ids), signer)
+    return signed(EditProposed(tenant=call.tenant, rule=rule, call=changed, **ids), signer, at)
 
 
-def a_grant_request(call: ToolCall, signer: Signer | None = None, **changes: Any) -> GrantAsked:
+def a_grant_request(call: ToolCall, signer: Signer | None = None, at: datetime = NOON, **changes: Any) -> GrantAsked:
     """Return what approval sends when a person wants such calls allowed from now on, signed by `signer`."""
     fields: dict[str, Any] = {
         "tenant": call.tenant,
@@ -139,7 +139,7 @@ def a_grant_request(call: ToolCall, signer: Signer | None = None, **changes: Any
         "rulebook_digest": "b" * 64,
     }
     asked = GrantAsked(**(fields | changes))
-    return signed(asked, signer) if signer else asked
+    return signed(asked, signer, at) if signer else asked
 
 
 def a_revocation(grant_id: str, tenant: str = "acme", by: str = "person:ada") -> RevokeGrant:

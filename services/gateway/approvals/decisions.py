@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -160,7 +161,7 @@ class Decisions:
         caller.need(Scope.DECIDE)
         if refusal := stopped_now(ask, approval):
             raise refusal
-        work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval)))
+        work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval, work.now)))
 
     async def outcome(self, waiting: Waiting[DecisionAnswered]) -> DecisionAnswered | None:
         """Return the answer to a decision that was sent; None where it takes its time."""
@@ -206,7 +207,7 @@ class Decisions:
                 if refusal := await _refused(work.connection, wish.ask, approval):
                     outcomes.append(refusal)
                     continue
-                claims = _claims(wish, approval)
+                claims = _claims(wish, approval, work.now)
                 if wish.ask.verb == "respond":
                     # The model does what these words say, in the requester's name.
                     place = (approval["tenant"], approval["conversation_id"])
@@ -300,12 +301,13 @@ def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> 
     return {**approval, **closed, "closed_at": answer.decided_at} if answer.decided_at else None
 
 
-def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
+def _claims(wish: _Wish, approval: Row, now: datetime) -> DecisionClaims:
     caller, ask = wish.caller, wish.ask
     return DecisionClaims(
         tenant=caller.tenant,
         approval_id=approval["approval_id"],
         decision_id=wish.decision_id,
+        at=now.timestamp(),
         verb=ask.verb,
         digest=ask.digest,
         revision=ask.revision,

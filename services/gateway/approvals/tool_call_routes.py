@@ -217,7 +217,7 @@ async def resolve(
         by=caller.person,
     )
     async with deps.runtime.units.begin() as work:
-        work.emit(signed(word, deps.signer))
+        work.emit(signed(word, deps.signer, work.now))
     response.headers["location"] = f"/v1/tool-calls/{call_id}"
     return ResolutionSent(id=call_id, outcome=said.outcome)
 

@@ -53,7 +53,7 @@ def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
         case Verdict(effect=Effect.ALLOW, spec=ToolSpec() as spec):
             return _permitted(judged, spec, signer, now)
         case Verdict(effect=Effect.REQUIRE_APPROVAL, spec=ToolSpec() as spec, approval=ApprovalRule() as approval):
-            return signed(_held(judged, spec, approval), signer)
+            return signed(_held(judged, spec, approval), signer, now)
         case Verdict(effect=Effect.STAGE, spec=ToolSpec() as spec, plan=StagePlan()):
             return _permitted(judged, spec, signer, now)
         case Verdict(effect=Effect.DENY):

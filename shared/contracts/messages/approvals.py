@@ -307,6 +307,7 @@ class DecisionClaims(Value):
     tenant: str
     approval_id: str
     decision_id: str
+    at: float = Field(default=0, description="When it was signed, Unix seconds; 0 counts as before any restore.")
     verb: Verb
     digest: Digest = Field(description="Digest of the card that the person saw.")
     revision: int | None = Field(

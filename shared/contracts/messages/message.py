@@ -63,7 +63,9 @@ class Message(Value):
 class SignedMessage(Message):
     """A message that only one service may ever write, and that says so: see `placet.contracts.signed`."""
 
-    signature: str = Field(default="", description="The sender's signature over all of this; no reader acts without.")
+    signature: str = Field(
+        default="", description="The sender's signature over all of this, and when it signed; no reader acts without."
+    )
 
 
 class Attributes(Value):

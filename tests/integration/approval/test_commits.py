@@ -26,7 +26,7 @@ from placet.contracts.permit import Permit, verify_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Purpose, Signer, Verifier, load_signer
 from placet.domain.house_tools import COMMIT_SPEC
-from tests.builders import a_call, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import a_decision, a_request, an_edit_judged, claims_of
 from tests.support.house import Replica
 
@@ -55,7 +55,7 @@ async def opened(replica: Replica, keys: Any, staged: Sequence[ToolCall], **rule
     asked = an_approval_rule(**{"approvers": ["group:finance"], "edits": True} | rule)
     kept = [a_staged_call(each, "go_on") for each in staged]
     request = a_request(call, approval=asked, pool="files", staged=kept)
-    (card,) = await replica.send(signed(request, load_signer(keys, "policy")))
+    (card,) = await replica.send(signed(request, load_signer(keys, "policy"), NOON))
     return TypeAdapter(ApprovalOpened).validate_python(card)
 
 
@@ -119,7 +119,7 @@ async def test_what_was_left_out_gets_no_permit(
     wanted = tree_of(["change-1", calls[1].call_id], "d")
     asked = await replica.send(a_decision(gateway, claims_of(card, "ada", "edit", arguments=wanted)))
     (edit,) = [each for each in asked if isinstance(each, EditProposed)]
-    sent = await replica.send(signed(an_edit_judged(edit), load_signer(keys, "policy")))
+    sent = await replica.send(signed(an_edit_judged(edit), load_signer(keys, "policy"), NOON))
     first, *others = permits(sent, verifier)
     assert [(calls[1].call_id, [card.call.call_id])] == [(permit.sub, permit.after) for permit in others]
     assert (False, "commit") == (first.digest == card.call.digest, first.mode)
@@ -134,7 +134,7 @@ async def test_votes_for_another_tree_are_void(
     wanted = tree_of(["change-1", calls[1].call_id], "d")
     asked = await replica.send(a_decision(gateway, claims_of(card, "bob", "edit", arguments=wanted)))
     (edit,) = [each for each in asked if isinstance(each, EditProposed)]
-    sent = await replica.send(signed(an_edit_judged(edit), load_signer(keys, "policy")))
+    sent = await replica.send(signed(an_edit_judged(edit), load_signer(keys, "policy"), NOON))
     stale = await replica.send(a_decision(gateway, claims_of(card, "ada", "approve")))
     assert [[], [], []] == [permits(each, verifier) for each in (before, sent, stale)]
 

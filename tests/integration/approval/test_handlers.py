@@ -26,7 +26,7 @@ from placet.contracts.messages.tool_calls import Category
 from placet.contracts.permit import verify_permit
 from placet.contracts.signed import signed, verify_signed
 from placet.contracts.signing import Signer, Verifier, create_keys, load_signer
-from tests.builders import a_call, an_abandonment, an_approval_rule, an_event
+from tests.builders import NOON, a_call, an_abandonment, an_approval_rule, an_event
 from tests.support.approval_builders import REFUSED, a_decision, a_request, a_withdrawal, some_claims
 from tests.support.house import Replica
 
@@ -125,7 +125,7 @@ async def test_only_policy_may_ask_for_an_approval(replica: Replica, keys: Path)
     """A signature of another service is none, also for the same words."""
     for issuer in ("approval", "gateway"):
         with pytest.raises(PlacetError):
-            signed(a_request(), load_signer(keys, issuer))
+            signed(a_request(), load_signer(keys, issuer), NOON)
 
 
 async def test_an_approval_permits_exactly_the_call(replica: Replica, gateway: Signer, verifier: Verifier) -> None:
@@ -415,5 +415,5 @@ async def test_a_call_that_was_given_up_is_watched_no_more(replica: Replica, ver
     sent = by_type(await replica.send(an_abandonment("approval.requests", request.call)))
     assert {ToolCallRefused, WatchedCallClosed} == set(sent)
     end = sent[WatchedCallClosed]
-    verify_signed(verifier, end)
+    verify_signed(verifier, end, None)
     assert (request.call.call_id, "withdrawn", "") == (end.call_id, end.state, end.decided_by)

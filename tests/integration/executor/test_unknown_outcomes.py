@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +13,9 @@ from placet.contracts.permit import MAY_HAVE_RUN
 from placet.contracts.signed import signed
 from placet.contracts.signing import load_signer
 from placet.executor import rules
+from placet.runtime.database import Restored
 from placet.tools import CannotTell, DidNotRun, Ran
+from tests.builders import NOON, an_event
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import Gate, a_gate
 
@@ -41,11 +44,11 @@ async def an_unknown_call(house: House) -> ToolCall:
     return call
 
 
-def a_word(place: Premises, call: ToolCall, **changes: object) -> ResolveCall:
+def a_word(place: Premises, call: ToolCall, at: datetime = NOON, **changes: object) -> ResolveCall:
     """Return what Ada says of a call, signed by the gateway."""
     fields = {"outcome": "ran", "note": "The order is there.", "by": "person:ada", "pool": "default"} | changes
     word = ResolveCall.model_validate({"tenant": call.tenant, "call_id": call.call_id, **fields})
-    return signed(word, load_signer(place.keys, "gateway"))
+    return signed(word, load_signer(place.keys, "gateway"), at)
 
 
 async def test_a_probe_that_finds_the_effect_ends_a_lost_call_as_succeeded(place: Premises) -> None:
@@ -258,6 +261,19 @@ async def test_a_forged_word_is_buried(house: House, changes: dict[str, str]) ->
     await house.deliver(a_word(house.premises, call).model_copy(update=changes))
     assert (await house.dead.get()).startswith("security:")
     assert "unknown" == house.premises.execution(call).state
+
+
+async def test_a_word_from_before_a_restore_is_buried(house: House) -> None:
+    """It was said of a call whose outcome was unknown for another reason, in whatever envelope it comes."""
+    call = await an_unknown_call(house)
+    house.service.runtime.database.restored = Restored(NOON, NOON - timedelta(hours=1))
+    since = NOON + timedelta(seconds=1)
+    words = [a_word(house.premises, call, at) for at in (NOON, since)]
+    await house.deliver_event(an_event(words[0], time=since))
+    assert "before the restore" in await house.dead.get()
+    assert "unknown" == house.premises.execution(call).state
+    await house.deliver_event(an_event(words[1], time=since))
+    assert isinstance(await house.answer(), CallResolved)
 
 
 async def test_nobody_resolves_what_is_known(house: House) -> None:

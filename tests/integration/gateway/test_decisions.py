@@ -43,6 +43,16 @@ async def test_a_decision_is_answered_with_the_approvals_new_state(house: House)
     )
 
 
+async def test_a_decision_is_signed_with_when_it_was_made(house: House) -> None:
+    """By the database clock: a restore makes void what is not younger."""
+    row = a_waiting(house)
+    async with house.client(house.key("decide")) as client:
+        await decide(client, row)
+    ((now,),) = house.query("SELECT clock_timestamp()")
+    (claims,) = house.approvers.claims
+    assert claims.at == pytest.approx(now.timestamp(), abs=60)
+
+
 async def test_the_answer_to_a_decision_is_what_the_approval_shows(house: House) -> None:
     """Whoever looks again sees the same as who decided, to the microsecond."""
     row = a_waiting(house)

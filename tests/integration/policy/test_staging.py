@@ -34,7 +34,7 @@ from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
 from placet.policy.service import build
 from placet.policy.settings import PolicySettings
-from tests.builders import a_call
+from tests.builders import NOON, a_call
 from tests.support.house import Replica, a_replica
 from tests.support.policy_builders import a_proposal
 
@@ -194,7 +194,7 @@ async def test_a_commit_asks_people_with_every_staged_call(
     proposed = a_commit(entries)
     (held,) = await replica.send(proposed)
     assert isinstance(held, ApprovalRequested)
-    verify_signed(verifier, held)
+    verify_signed(verifier, held, None)
     assert ("files", "Apply 1 change and run 2 calls") == (held.pool, held.summary)
     assert (["requester"], True) == (held.approval.approvers, held.approval.edits)
     assert [(entries[at].call_id, entries[at].digest, "rooms", "go_on") for at in (0, 2)] == [
@@ -254,9 +254,9 @@ async def test_entries_are_left_out_with_policys_word(
     call = proposed.call.model_copy(update={"arguments": kept, "shown_arguments": "", "edited": edited})
     call = call.model_copy(update={"digest": digest_of(call)})
     asked = EditProposed(tenant="acme", edit_id="e1", approval_id="a1", rule=held.rule, call=call)
-    (judged,) = await replica.send(signed(asked, load_signer(own_settings.keys, "approval")))
+    (judged,) = await replica.send(signed(asked, load_signer(own_settings.keys, "approval"), NOON))
     assert isinstance(judged, EditJudged)
-    verify_signed(verifier, judged)
+    verify_signed(verifier, judged, None)
     assert (True, "Run 1 call", kept) == (judged.accepted, judged.summary, judged.shown_arguments)
 
 

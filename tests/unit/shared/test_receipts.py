@@ -329,7 +329,8 @@ def test_who_resolved_a_call_and_what_they_said_is_as_it_was_sealed(house: House
     told["execution"] |= {"resolution_note": "I looked"}
     detail = {"outcome": "did_not_run", "note": "I looked"}
     word = ResolveCall(tenant="acme", call_id="c", pool="pool", by="person:ada", **detail)
-    told["execution"]["resolution_signed"] = signed(word, house.signers["gateway"]).signature
+    word = signed(word, house.signers["gateway"], datetime.fromisoformat(AT))
+    told["execution"]["resolution_signed"] = word.signature
     told["result"]["kind"] = rows[1]["detail"]["kind"] = "unknown"
     rows[-1] = noted("executor", "gave_up", "running", "unknown")
     rows.append(noted("executor", "resolved", "unknown", "resolved", actor="person:ada", detail=detail))
