@@ -23,6 +23,7 @@ from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused
 from placet.contracts.messages import Message
 from placet.contracts.permit import CONSENT_VOID, permit_expired, verify_permit
+from placet.contracts.signed import refuse_void
 from placet.contracts.signing import Verifier
 from placet.domain.directory import Directory
 from placet.runtime.consumer import Arrival
@@ -117,6 +118,7 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
     As where executors claim: such calls are stopped, or somebody whose yes is behind it may decide nothing any more.
     """
     permit = verify_permit(deps.verifier(), permitted.permit, permitted.call, pool=m.JOBS_POOL)
+    refuse_void(permit.iat, work.restored_at)
     if permit.by and deps.directory().has_lost(permit.by, permit.groups):
         return CONSENT_VOID
     return await store.why_void(work.connection, permitted.call, permit.keys)

@@ -25,7 +25,7 @@ from placet.contracts.messages import (
     WatchedCallClosed,
 )
 from placet.contracts.permit import check_digest, verify_permit
-from placet.contracts.signed import signed, verify_signed
+from placet.contracts.signed import refuse_void, signed, verify_signed
 from placet.contracts.signing import Signer, Verifier
 from placet.policy import judging, records, rules, store
 from placet.policy.active import ActiveRulebook
@@ -283,7 +283,8 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
     """
     call, rulebook = approved.call, deps.rulebook
     check_digest(call, approved.tenant)
-    verify_permit(deps.verifier, approved.permit, call, pool=approved.pool, modes=("run", "commit"))
+    permit = verify_permit(deps.verifier, approved.permit, call, pool=approved.pool, modes=("run", "commit"))
+    refuse_void(permit.iat, work.restored_at)
     history = await store.load_history(work, call) if rulebook.uses_history else {}
     facts = replace(CallFacts.of(call), history=history)
     entries: Sequence[CallFacts] = ()

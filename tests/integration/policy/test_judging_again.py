@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,16 +11,15 @@ from placet.contracts.messages import CallApproved, ToolCall, ToolCallPermitted,
 from placet.contracts.permit import issue_permit
 from placet.contracts.signing import Signer
 from placet.policy.rules import Rulebook
-from tests.builders import an_abandonment
+from tests.builders import NOON, an_abandonment
 from tests.support.house import Replica
 from tests.support.policy_builders import a_proposal
 
 
-def an_approved(call: ToolCall, signer: Signer, pool: str = "payments", **changes: Any) -> CallApproved:
+def an_approved(call: ToolCall, signer: Signer, at: datetime = NOON, **changes: Any) -> CallApproved:
     """Return what approval sends of a call that people said yes to."""
-    permitted = changes.get("permitted", call)
-    now = datetime.now(UTC)
-    permit = issue_permit(signer, permitted, pool=pool, reference="approval-1", now=now, lifetime_seconds=60)
+    permitted, pool = changes.get("permitted", call), "payments"
+    permit = issue_permit(signer, permitted, pool=pool, reference="approval-1", now=at, lifetime_seconds=60)
     return CallApproved(tenant=call.tenant, pool=pool, call=call, permit=permit, rule="payments")
 
 

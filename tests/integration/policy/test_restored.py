@@ -12,6 +12,7 @@ from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.policy.rules import Rulebook
 from tests.builders import NOON
+from tests.integration.policy.test_judging_again import an_approved
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, an_edit, an_end
 
@@ -35,17 +36,17 @@ def a_denial(call: ToolCall, approver: Signer, at: datetime) -> Message:
     return signed(an_end(call), approver, at)
 
 
-@pytest.mark.parametrize("made", [a_grant, a_wish_to_edit, a_denial])
+@pytest.mark.parametrize("made", [a_grant, a_wish_to_edit, a_denial, an_approved])
 async def test_what_approval_signed_before_a_restore_counts_no_more(
     replica: Replica, rulebook: Rulebook, approver: Signer, made: Sent
 ) -> None:
-    """A grant that was taken back since would be there again."""
+    """A grant that was taken back since would be there again, and a call that ran would run again."""
     message = made(a_proposal(rulebook, "pay").call, approver, NOON)
     assert ([], [VOID]) == (await replica.send_anew(message, restored_at=NOON), replica.dead)
     assert [] == await replica.rows("SELECT * FROM policy.history")
 
 
-@pytest.mark.parametrize("made", [a_grant, a_wish_to_edit, a_denial])
+@pytest.mark.parametrize("made", [a_grant, a_wish_to_edit, a_denial, an_approved])
 async def test_what_approval_signed_since_then_counts(
     replica: Replica, rulebook: Rulebook, approver: Signer, made: Sent
 ) -> None:
