@@ -19,7 +19,7 @@ from placet.contracts.permit import Consent
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.domain import deciders
-from placet.domain.approvers import is_person, read_approver
+from placet.domain.approvers import OPERATORS, is_person, read_approver
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
 from placet.domain.votes import last_votes
@@ -172,11 +172,15 @@ def _seated(approval: Approval, voter: Voter, directory: Directory) -> Iterator[
 def _groups(approval: Approval, seated: Voter, panels: Iterable[int]) -> list[list[str]]:
     """Return the groups of each panel of somebody where nothing else lets them decide."""
     every = deciders.panels(approval)
+    roles = set(seated.roles)
+    # Who showed no key is an operator by the group of that name.
+    passing = roles & {OPERATORS} if seated.keyless else set()
     found: list[list[str]] = []
     for number in sorted(panels):
         named = set(every[number].approvers)
-        if seated.person not in named and named.isdisjoint(seated.roles):
-            found.append(sorted(each.name for each in map(read_approver, named) if each.kind == "group"))
+        if seated.person not in named and named.isdisjoint(roles - passing):
+            groups = {each.name for each in map(read_approver, named) if each.kind == "group"}
+            found.append(sorted(groups | (named & passing)))
     return found
 
 

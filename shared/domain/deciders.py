@@ -50,6 +50,11 @@ class Voter:
         holders = self.opened_by.split() if self.proof == "conversation_token" else []
         return tuple(each for each in holders if not each.startswith(ANSWERED)) or (self.identity,)
 
+    @property
+    def keyless(self) -> bool:
+        """Whether no API key proved them: the directory alone said that they are an operator, and is asked again."""
+        return self.key_id is None and self.proof != "api_key"
+
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:
         """Return who makes a decision."""
@@ -330,7 +335,7 @@ def _barred(held: Held, voter: Voter, directory: Directory) -> bool:
         not _in_place(held, voter)
         or not _active(voter, directory)
         or _excluded(held, voter, directory)
-        or not _condition_holds(held, voter, directory)
+        or not _holds(held.approval_rule.condition, voter, directory, held.call)
     )
 
 
@@ -363,10 +368,6 @@ def _askers(held: Held, voter: Voter) -> set[str]:
     return {held.call.requester, *(each.removeprefix(ANSWERED) for each in voter.opened_by.split())}
 
 
-def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:
-    return _holds(held.approval_rule.condition, voter, directory, held.call)
-
-
 def _looks_at_call(rule: ApprovalRule) -> bool:
     """Tell whether a condition may look at the call. A word in a string looks like it too: that only costs time."""
     return any(_CALL.search(text) is not None for text in (rule.condition, *(each.condition for each in rule.also)))
@@ -392,7 +393,7 @@ def _is(approver: str, held: Held, voter: Voter, directory: Directory) -> bool:
     if voter.proof == "conversation_token":
         return False
     if approver == OPERATORS:
-        return OPERATORS in voter.roles
+        return OPERATORS in voter.roles and (not voter.keyless or directory.is_operator(voter.identity))
     if (wanted := read_approver(approver)).kind == "group":
         name = person_id(voter.identity)
         return name is not None and directory.is_member(name, wanted.name)

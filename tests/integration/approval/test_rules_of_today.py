@@ -129,6 +129,33 @@ async def test_a_permit_says_which_groups_let_somebody_decide(
     assert expected == verify_permit(verifier, end.permit, end.call, pool=end.pool).groups
 
 
+@pytest.mark.parametrize(
+    ("proof", "approvers", "expected"),
+    [
+        ({"proof": "slack"}, ["operators", "group:finance"], {"person:ada": [["finance", "operators"]]}),
+        ({"proof": "slack"}, ["operators", "person:ada"], {}),
+        ({"proof": "api_key", "key_id": "key-ada"}, ["operators", "group:finance"], {}),
+    ],
+)
+async def test_a_permit_says_who_is_an_operator_by_the_group_alone(
+    replica: Replica,
+    gateway: Signer,
+    verifier: Verifier,
+    register: Register,
+    proof: dict[str, Any],
+    approvers: list[str],
+    expected: dict[str, list[list[str]]],
+) -> None:
+    """An executor asks whether they are one still, where no key of theirs says so."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, "key-ada")
+    register.directory = Directory(people={"ada": Person("ada")}, groups={"operators": frozenset({"ada"})})
+    card = await opened_by(replica, approval=an_approval_rule(approvers=approvers))
+    sent = await replica.send(a_decision(gateway, some_claims(card, person="person:ada", **proof)))
+    (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
+    assert expected == verify_permit(verifier, end.permit, end.call, pool=end.pool).groups
+
+
 async def test_who_may_decide_no_more_is_not_behind_the_permit(
     replica: Replica, gateway: Signer, verifier: Verifier, register: Register
 ) -> None:

@@ -34,6 +34,7 @@ people = st.fixed_dictionaries(
         "roles": st.lists(st.sampled_from(["requester", "operators"]), unique=True),
         "proof": st.sampled_from(["api_key", "conversation_token", "web_session"]),
         "conversation_id": st.sampled_from([None, "conversation-1", "conversation-2"]),
+        "key_id": st.sampled_from([None, "key-1"]),
     }
 )
 cards = st.fixed_dictionaries(
@@ -75,6 +76,7 @@ def a_waiting_approval(*approvers: str) -> Approval:
         ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "api_key"}, True),
         ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "web_session", "key_id": "k"}, True),
         ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "web_session"}, False),
+        ("operators", {"person": "person:bob", "roles": ["operators"], "proof": "slack"}, False),
         ("operators", {"person": "person:bob", "roles": [], "proof": "api_key"}, False),
         ("operators", VISITOR | HERE, False),
         ("operators", VISITOR | HERE | {"roles": ["operators"]}, False),

@@ -95,6 +95,25 @@ def test_who_left_the_group_counts_no_more() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("key_id", "operators", "after"),
+    [
+        (None, {"ada", "bob"}, State.APPROVED),
+        (None, {"bob"}, State.PENDING),
+        ("key-ada", {"bob"}, State.APPROVED),
+    ],
+)
+def test_who_left_the_operators_counts_as_one_by_a_key_alone(
+    key_id: str | None, operators: set[str], after: State
+) -> None:
+    """Whoever votes without a key is an operator as long as the group of that name has them."""
+    approval = held_by(approvers=["operators"], approvals=2)
+    directory = a_directory(groups={"operators": frozenset(operators)})
+    first = Vote(Voter("person:ada", ("operators",), "web_session", key_id=key_id), "approve")
+    second = some_claims(approval, proof="slack")
+    assert ("accepted", after) == outcome(decide(approval, second, first, directory=directory))
+
+
 def test_a_disabled_person_decides_nothing() -> None:
     """Nor do they learn whether there was anything to decide."""
     approval = held_by(approvers=["person:ada"])
