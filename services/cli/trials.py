@@ -54,6 +54,7 @@ def _(report: Explanation, file: str) -> Iterator[str]:
 @lines.register
 def _(report: CasesReport, file: str) -> Iterator[str]:
     yield f"{file}: {report.passed} of {len(report.cases)} cases pass"
+    yield from (f"note: {note}" for note in report.notes)
 
 
 @complaints.register
@@ -70,6 +71,7 @@ def _(report: Simulation, file: str) -> Iterator[str]:
     yield f"{report.calls} calls replayed, {report.changed} would be decided otherwise"
     if not report.complete:
         yield "there were more; these are the newest"
+    yield from (f"note: {note}" for note in report.notes)
     for count, why in (
         (report.granted, "let through by a grant"),
         (report.vetoed, "held by a veto window"),

@@ -14,23 +14,29 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import IO, Any
 
 from placet.contracts.messages.rulebook import TrialKind
 from placet.domain.directory import Directory
-from placet.domain.trials import Report
-from placet.domain.yaml_source import RulebookInvalid, YamlSource, parse_yaml
-from placet.policy.rulebook import rulebook_from
+from placet.domain.trials import CasesReport, Explanation, Report, Simulation
+from placet.domain.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml
+from placet.policy.rulebook import names_directory, rulebook_from
 from placet.policy.rulebook.check import check_source
 from placet.policy.rules import Rulebook
-from placet.policy.rules.cases import cases_from, run_cases
-from placet.policy.rules.explain import call_from, explain
+from placet.policy.rules.cases import Case, cases_from, run_cases
+from placet.policy.rules.explain import CallEntry, call_from, explain
 from placet.policy.rules.simulate import Past, Replay
 
 #: Past proposals that one simulation replays at most.
 REPLAYED_MAX = 20_000
 #: How a text that was sent is called in problems.
 RULEBOOK, CASES, CALL = "rulebook", "cases", "call"
+#: What is said to others than the house: in place of people, and of a call that names another tenant.
+UNTOLD = "Who is who is told to administrators of the house alone."
+NOBODY = f"{UNTOLD} Nobody is listed here: groups have no members, and people no attributes."
+NOT_OWN = "a call of another tenant is tried by administrators of the house alone"
 #: Niceness of the process: judging comes first.
 _NICE = 10
 
@@ -70,24 +76,49 @@ class Trial:
     active: str
     directory: Directory
     limits: Limits
+    #: Of a sender outside of the house: theirs are the calls, and they see no people. Empty: the house's.
+    tenant: str = ""
+
+    @property
+    def people(self) -> Directory:
+        """Whom a text that was sent means by a `directory`: nobody, where its sender may not see them."""
+        return Directory() if self.tenant else self.directory
 
 
 def report(trial: Trial, past: Iterator[Sequence[Past]]) -> Report:
     """Return what a trial comes to; raise RulebookInvalid with what is wrong in what was sent."""
+    if trial.kind == "check":
+        read = partial(_source, RULEBOOK, trial.rulebook)
+        return check_source(read, RULEBOOK, trial.people, unseen=NOBODY if trial.tenant else "")
+    rulebook, unseen = _rulebook(trial)
+    found: Explanation | CasesReport | Simulation
     match trial.kind:
-        case "check":
-            return check_source(lambda: _source(RULEBOOK, trial.rulebook), RULEBOOK, trial.directory)
         case "explain":
-            rulebook = _rulebook(trial)
-            return explain(call_from(trial.call, rulebook, CALL), rulebook)
+            call = _own(call_from(trial.call, rulebook, CALL), trial, Problem(CALL, 1, 1, NOT_OWN))
+            found = explain(call, rulebook, tell_people=not unseen)
         case "test":
             _, cases = cases_from(_source(CASES, trial.cases))
-            return run_cases(cases, _rulebook(trial))
+            found = run_cases([_own_case(each, trial) for each in cases], rulebook)
         case "simulate":
-            return _simulated(_rulebook(trial), past)
+            found = _simulated(rulebook, past)
+    return found.model_copy(update={"notes": [*found.notes, unseen]}) if unseen else found
 
 
-def _simulated(rulebook: Rulebook, past: Iterator[Sequence[Past]]) -> Report:
+def _own_case(case: Case, trial: Trial) -> Case:
+    call = _own(case.entry.call, trial, Problem(CASES, case.line, 1, NOT_OWN))
+    return replace(case, entry=case.entry.model_copy(update={"call": call}))
+
+
+def _own(call: CallEntry, trial: Trial, problem: Problem) -> CallEntry:
+    """Return a call of the sender's tenant; raise RulebookInvalid with `problem` where it may not be another's."""
+    if not trial.tenant:
+        return call
+    if "tenant" in call.model_fields_set and call.tenant != trial.tenant:
+        raise RulebookInvalid([problem])
+    return call.model_copy(update={"tenant": trial.tenant})
+
+
+def _simulated(rulebook: Rulebook, past: Iterator[Sequence[Past]]) -> Simulation:
     replay = Replay(rulebook)
     for page in past:
         if replay.calls + len(page) > REPLAYED_MAX:
@@ -96,12 +127,21 @@ def _simulated(rulebook: Rulebook, past: Iterator[Sequence[Past]]) -> Report:
     return replay.report()
 
 
-def _rulebook(trial: Trial) -> Rulebook:
-    """Return the rulebook that was sent, or the active one. A file that the text names is never opened."""
+def _rulebook(trial: Trial) -> tuple[Rulebook, str]:
+    """Return the rulebook that was sent, or the active one, and what stands in place of people whom nobody may see.
+
+    A file that the text names is never opened. Of the active one others than the house see rules for their tenant.
+    """
     if trial.rulebook:
-        return rulebook_from(_source(RULEBOOK, trial.rulebook), trial.directory)
+        source = _source(RULEBOOK, trial.rulebook)
+        unseen = NOBODY if trial.tenant and names_directory(source) else ""
+        return rulebook_from(source, trial.people, lenient=bool(unseen)), unseen
     active = rulebook_from(_source(RULEBOOK, trial.active), trial.directory, lenient=True)
-    return replace(active, directory=trial.directory)
+    active = replace(active, directory=trial.directory)
+    if not trial.tenant:
+        return active, ""
+    rules = tuple(rule for rule in active.rules if fnmatchcase(trial.tenant, rule.tenant))
+    return replace(active, rules=rules), UNTOLD
 
 
 def _source(name: str, text: str) -> YamlSource:

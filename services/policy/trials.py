@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.messages import RulebookTried, TryRulebook
 from placet.domain.yaml_source import Problem
 from placet.policy import trial_process
@@ -42,7 +43,8 @@ async def try_rulebook(asked: TryRulebook, work: Work, active: ActiveRulebook, l
             return
         limits = replace(limits, seconds=min(limits.seconds, left))
     text, people = active.as_file
-    trial = Trial(asked.kind, asked.rulebook, asked.cases, asked.call, text, people, limits)
+    tenant = "" if asked.tenant == HOUSE_TENANT else asked.tenant
+    trial = Trial(asked.kind, asked.rulebook, asked.cases, asked.call, text, people, limits, tenant)
     try:
         past = rulebooks.past_proposals(work, asked.tenant, timedelta(seconds=asked.since_seconds))
         found = await run(trial, past if asked.kind == "simulate" else None)

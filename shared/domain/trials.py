@@ -51,7 +51,8 @@ class Deciders(Report):
     approvals: int
     approvers: list[str] = Field(description="As the rulebook names them.")
     people: list[str] = Field(
-        description="Who of them may decide this call by now; operators are whoever has such a key."
+        description="Who of them may decide this call by now; operators are whoever has such a key. Outside of the "
+        "house's tenant it is empty where the active directory says it."
     )
 
 
@@ -84,6 +85,7 @@ class CasesReport(Report):
     passed: int
     failed: int
     cases: list[CaseResult] = Field(description="In the order of the file.")
+    notes: list[str] = Field(default_factory=list, description="What else to know, a sentence each.")
 
 
 class Example(Report):
@@ -127,3 +129,4 @@ class Simulation(Report):
     )
     complete: bool = Field(description="False: there were more calls than are replayed at once; the newest were.")
     changes: list[Change] = Field(description="The most frequent first.")
+    notes: list[str] = Field(default_factory=list, description="What else to know, a sentence each.")

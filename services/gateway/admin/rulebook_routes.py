@@ -35,14 +35,23 @@ class CheckIn(_In):
     """A rulebook to check."""
 
     rulebook: Annotated[
-        Yaml, Field(description="The rulebook's text, YAML. A directory file is not read: the active one counts.")
+        Yaml,
+        Field(
+            description="The rulebook's text, YAML. A directory file is not read: the active one counts, and outside "
+            "of the house one with nobody in it."
+        ),
     ]
 
 
 class ExplainIn(_In):
     """A call to explain."""
 
-    call: Annotated[dict[str, Any], Field(description="{tool, arguments, agent, tenant, requester, labels, …}.")]
+    call: Annotated[
+        dict[str, Any],
+        Field(
+            description="{tool, arguments, agent, tenant, requester, labels, …}; outside of the house of your tenant."
+        ),
+    ]
     rulebook: Annotated[Yaml | None, Field(description=_ANY_RULEBOOK)] = None
 
 

@@ -4,6 +4,6 @@
 wrong although each of its words is right, within the `scope` of each rule; `check` is the report.
 """
 
-from placet.policy.rulebook.reading import declared, load_rulebook, rulebook_from
+from placet.policy.rulebook.reading import declared, load_rulebook, names_directory, rulebook_from
 
-__all__ = ["declared", "load_rulebook", "rulebook_from"]
+__all__ = ["declared", "load_rulebook", "names_directory", "rulebook_from"]

@@ -44,7 +44,7 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None, *, len
     With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent. When
     `lenient`, groups and people whom it asks may be missing; `source.about_people` then says who is.
     """
-    people = directory if directory is not None and "directory" in source.data else directory_from(source)
+    people = directory if directory is not None and names_directory(source) else directory_from(source)
     catalog = catalog_from(source)
     head = _head(source)
     rules = _rules(source, catalog, Scope(people, (*catalog.values(), *_BY_NAME.values()), channels=head.channels))
@@ -74,6 +74,11 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None, *, len
         uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
         uses_veto_windows=any(approval is not None and approval.veto_window_seconds for approval in asked),
     )
+
+
+def names_directory(source: YamlSource) -> bool:
+    """Tell whether a text has its people from another file."""
+    return "directory" in source.data
 
 
 def declared(source: YamlSource, key: Literal["tools", "rules"]) -> list[Any]:

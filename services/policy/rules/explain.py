@@ -193,8 +193,8 @@ def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
             yield f"no agent could propose it: among the arguments of {tool!r}: {problem}"
 
 
-def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
-    """Return why `entry` gets its verdict. Never raises for what a call contains."""
+def explain(entry: CallEntry, rulebook: Rulebook, *, tell_people: bool = True) -> Explanation:
+    """Return why `entry` gets its verdict, and perhaps who may decide. Never raises for what a call contains."""
     call = entry.facts(rulebook)
     verdict = judge(call, rulebook)
     spec, approval = verdict.spec, verdict.approval
@@ -205,8 +205,9 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
     notes += _commit_notes(entry, rulebook)
     if verdict.demands:
         notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
-    if approval:
-        notes += _decision_notes(approval, call, rulebook.directory)
+    directory = rulebook.directory if tell_people else None
+    if approval and directory:
+        notes += _decision_notes(approval, call, directory)
     return Explanation(
         effect=verdict.effect,
         rule=verdict.rule,
@@ -214,7 +215,7 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
         model_reason=verdict.model_reason,
         notes=notes,
         tried=list(_tried(call, spec, rulebook)) if spec else [],
-        deciders=list(_deciders(approval, call, rulebook.directory)) if approval else [],
+        deciders=list(_deciders(approval, call, directory)) if approval else [],
         approval=approval.model_dump(mode="json") if approval else None,
         stage=verdict.plan.model_dump(mode="json") if verdict.plan else None,
     )
@@ -250,12 +251,16 @@ def _decision_notes(approval: ApprovalRule, call: CallFacts, directory: Director
         yield "The condition on who may decide is asked of operators too; who they are is not known here."
 
 
-def _deciders(approval: ApprovalRule, call: CallFacts, directory: Directory) -> Iterator[Deciders]:
+def _deciders(approval: ApprovalRule, call: CallFacts, directory: Directory | None) -> Iterator[Deciders]:
     for number, panel in enumerate(deciders.panels(would_be_held(call, approval))):
-        people = sorted(
-            name
-            for name in _named(panel.approvers, call, directory)
-            if name == OPERATORS or number in panels_of(name, call, approval, directory)
+        people = (
+            []
+            if directory is None
+            else sorted(
+                name
+                for name in _named(panel.approvers, call, directory)
+                if name == OPERATORS or number in panels_of(name, call, approval, directory)
+            )
         )
         yield Deciders(approvals=panel.approvals, approvers=list(panel.approvers), people=people)
 

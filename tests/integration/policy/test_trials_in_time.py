@@ -13,6 +13,7 @@ import pytest
 from placet.contracts.messages import RulebookTried, TryRulebook
 from placet.policy.service import build
 from placet.policy.settings import PolicySettings
+from placet.policy.trial_process import NOBODY
 from tests.support.house import Replica, a_replica
 
 #: So much to check that it comes to the bound of a check, after about a second.
@@ -40,8 +41,8 @@ async def now(replica: Replica) -> datetime:
 
 def a_trial(until: datetime | None, **what: Any) -> TryRulebook:
     """Return a trial that somebody waits for until then."""
-    fields = {"trial_id": "trial-1", "answer_to": "gateway-1", "kind": "check", "rulebook": "tools: {}"} | what
-    return TryRulebook(tenant="acme", until=until, **fields)
+    fields = {"tenant": "acme", "trial_id": "trial-1", "answer_to": "gateway-1", "kind": "check"}
+    return TryRulebook(until=until, **(fields | {"rulebook": "tools: {}"} | what))
 
 
 async def test_a_trial_that_nobody_waits_for_any_more_is_none(replica: Replica) -> None:
@@ -58,3 +59,14 @@ async def test_a_trial_ends_when_nobody_waits_for_it_any_more(replica: Replica) 
     (answer,) = await replica.send(a_trial(until, kind="explain", rulebook=CHECKS, call=LONG))
     assert isinstance(answer, RulebookTried)
     assert re.search(r"more than a trial may: 0\.\d+ seconds", answer.problems[0]["problem"])
+
+
+async def test_others_than_the_house_are_told_that_nobody_was_looked_at(replica: Replica) -> None:
+    """Whose trial it is, the gateway says; a directory that a text names is the house's to know."""
+    text = f"{CHECKS}\ndirectory: people.yaml"
+    found = []
+    for tenant in ("acme", "default"):
+        (answer,) = await replica.send(a_trial(None, rulebook=text, tenant=tenant))
+        assert isinstance(answer, RulebookTried)
+        found.append([note["problem"] for note in answer.report["notes"]])
+    assert [[NOBODY], []] == found
