@@ -127,7 +127,10 @@ def build(
             (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
-        duties=(*duties, Duty("seal-history", SEAL_EVERY_SECONDS, Sealer(runtime.database, deps.signer).seal)),
+        duties=(
+            *duties,
+            Duty("seal-history", SEAL_EVERY_SECONDS, Sealer(runtime.database, deps.signer, deps.verifier).seal),
+        ),
         resources=resources,
         drain_seconds=settings.drain_seconds,
         settings=settings,

@@ -55,6 +55,18 @@ WHERE service = :service AND tenant = :tenant AND id > :after
 -- name: head
 SELECT token FROM gateway.checkpoints WHERE tenant = :tenant ORDER BY number DESC LIMIT 1
 
+-- name: heads
+-- One step for each tenant, however long its chain is.
+WITH RECURSIVE heads AS (
+    (SELECT tenant, token, sealed_at FROM gateway.checkpoints ORDER BY tenant DESC, number DESC LIMIT 1)
+    UNION ALL
+    SELECT c.tenant, c.token, c.sealed_at FROM heads, LATERAL (
+        SELECT tenant, token, sealed_at FROM gateway.checkpoints
+        WHERE tenant < heads.tenant ORDER BY tenant DESC, number DESC LIMIT 1
+    ) AS c
+)
+SELECT token FROM heads ORDER BY sealed_at DESC
+
 -- name: checkpoints
 SELECT number, token FROM gateway.checkpoints WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT :most
 

@@ -8,7 +8,8 @@ more. Nobody is locked out and nobody waits.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -17,8 +18,8 @@ from time import monotonic
 import structlog
 from prometheus_client import Gauge
 
-from placet.contracts.chain import LATE_SECONDS, Checkpoint, peek_checkpoint, seal
-from placet.contracts.signing import Signer
+from placet.contracts.chain import LATE_SECONDS, Checkpoint, peek_checkpoint, read_checkpoint, seal
+from placet.contracts.signing import BadSignature, Signer, Verifier
 from placet.gateway.audit import store
 from placet.runtime import points
 from placet.runtime.database import Database
@@ -46,21 +47,24 @@ class Sealer:
 
     database: Database
     signer: Signer
+    verifier: Verifier
     monotonic: Callable[[], float] = monotonic
     #: By service: up to which id no row can come any more, and the newest id with those who may add rows before it.
     _final: dict[str, int] = field(default_factory=dict)
     _awaited: dict[str, tuple[int, set[str]]] = field(default_factory=dict)
     #: By service: newest ids, each with when it was first seen here; what the database says of itself may be changed.
     _seen: dict[str, deque[tuple[int, float]]] = field(default_factory=lambda: defaultdict(_samples))
+    #: By service: how far checkpoints sign for. That more is sealed says a row that anybody may have written.
+    _signed: dict[str, int] = field(default_factory=dict)
     _told_late: bool = False
 
     async def seal(self) -> int:
         """Do one round; return how many rows it sealed where there are more, else 0."""
         async with self.database.transaction() as connection:
             before = await store.sealed_upto(connection)
-            await self._look(connection, before)
+            await self._look(connection, await self._proved(connection, before))
             upto = await store.take_upto(connection)
-            if upto is None:
+            if upto is None or upto != await self._proved(connection, upto):
                 return 0
             leaves: dict[str, list[bytes]] = {}
             full = waited = 0
@@ -83,6 +87,20 @@ class Sealer:
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
         return full
+
+    async def _proved(self, connection: Connection, upto: Mapping[str, int]) -> dict[str, int]:
+        """Return how far histories are sealed, as far as a checkpoint signs for what `upto` says of it."""
+
+        def proved() -> dict[str, int]:
+            return {service: min(row_id, self._signed.get(service, 0)) for service, row_id in upto.items()}
+
+        for token in await store.load_heads(connection) if upto != proved() else ():
+            with suppress(BadSignature):
+                signed = read_checkpoint(self.verifier, token).upto
+                self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in signed.items()}
+            if upto == proved():
+                break
+        return proved()
 
     async def _look(self, connection: Connection, upto: dict[str, int]) -> None:
         newest = await store.newest(connection, upto)

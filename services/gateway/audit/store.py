@@ -69,6 +69,11 @@ async def load_head(connection: Connection, tenant: str) -> str | None:
     return found[0]["token"] if found else None
 
 
+async def load_heads(connection: Connection) -> list[str]:
+    """Return the newest token of every tenant's chain, the newest first."""
+    return [row["token"] for row in await connection.run(QUERIES.heads)]
+
+
 async def load_token(connection: Connection, tenant: str, number: int) -> str | None:
     """Return one token of a tenant's chain."""
     found = await connection.run(QUERIES.checkpoint, tenant=tenant, number=number)

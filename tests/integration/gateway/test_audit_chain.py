@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +18,8 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from placet.contracts.signing import create_keys, load_signer
+from placet.contracts.chain import seal
+from placet.contracts.signing import create_keys, load_signer, load_verifier
 from placet.deploy.retention.erasing import erase
 from placet.deploy.retention.purging import Keep, purge
 from placet.gateway.audit.sealing import LAG, Sealer
@@ -77,7 +79,9 @@ async def chain(database_url: str, tmp_path: Path) -> AsyncIterator[Chain]:
     """A chain of two blocks over two services and two tenants."""
     create_keys(tmp_path)
     database = Database(database_url, service="gateway")
-    made = Chain(database_url, tmp_path, Sealer(database, load_signer(tmp_path, "gateway")), tmp_path)
+    made = Chain(
+        database_url, tmp_path, Sealer(database, load_signer(tmp_path, "gateway"), load_verifier(tmp_path)), tmp_path
+    )
     for _ in range(2):
         made.write("approval", times=3)
         made.write("executor", times=2)
@@ -381,7 +385,7 @@ async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
 async def test_whoever_holds_sealing_up_is_seen(chain: Chain) -> None:
     """The log says so meanwhile, and the signed block how long its rows had waited: not what the rows say of that."""
     seconds = [0.0]
-    chain.sealer = Sealer(chain.sealer.database, chain.sealer.signer, lambda: seconds[0])
+    chain.sealer = replace(chain.sealer, monotonic=lambda: seconds[0])
     with psycopg.connect(chain.url) as slow, capture_logs() as lines:
         slow.execute("SELECT FROM gateway.sealing FOR UPDATE")
         chain.write("approval")
@@ -398,6 +402,38 @@ async def test_whoever_holds_sealing_up_is_seen(chain: Chain) -> None:
     sealed = json.loads(chain.audit("verify", "--database", chain.url, "--json").stdout)["tenants"]["acme"]
     assert [("audit.late", 90)] == [(each["event"], each.get("seconds")) for each in lines]
     assert [(1, {}), (0, {"3": 95})] == [(each["unsealed"], each["sealed_late"]) for each in (waiting, sealed)]
+
+
+@pytest.mark.parametrize("said", ["1000000000", "(SELECT max(id) FROM approval.history)"])
+async def test_whoever_says_that_more_is_sealed_than_is_is_seen(chain: Chain, said: str) -> None:
+    """No checkpoint signs for it: log and metric count what waits, and the block says so once it is sealed."""
+    seconds = [0.0]
+    beginning = replace(chain.sealer, monotonic=lambda: seconds[0], _signed={}, _seen=defaultdict(deque))
+    chain.write("approval")
+    chain.tamper(f"UPDATE gateway.sealing SET upto = upto || jsonb_build_object('approval', {said})")  # noqa: S608 - ours
+    with capture_logs() as lines:
+        for seconds[0] in (0.0, 30.0, 90.0):
+            await beginning.seal()
+    assert [("audit.late", 90, ["approval"])] == [(e["event"], e["seconds"], e["services"]) for e in lines]
+    assert LAG._value.get() > 0
+    chain.tamper("UPDATE gateway.sealing SET upto = upto || '{\"approval\": 6}'")
+    await beginning.seal()
+    sealed = json.loads(chain.audit("verify", "--database", chain.url, "--json").stdout)["tenants"]["acme"]
+    assert ({"3": 90}, []) == (sealed["sealed_late"], chain.problems())
+
+
+async def test_a_checkpoint_that_nobody_signed_proves_nothing(chain: Chain) -> None:
+    """Neither one of another key nor any other text makes what was never sealed be taken for sealed."""
+    create_keys(chain.folder / "other")
+    forged = seal(
+        load_signer(chain.folder / "other", "gateway"), "zzz", None, [b""], {"approval": 99}, at=datetime.now(UTC)
+    )
+    for number, token in enumerate((forged.token, "a.b.c"), 1):
+        chain.tamper(f"INSERT INTO gateway.checkpoints (tenant, number, token) VALUES ('z{number}', 1, '{token}')")  # noqa: S608
+    chain.tamper("UPDATE gateway.sealing SET upto = upto || '{\"approval\": 99}'")
+    chain.write("approval")
+    await chain.sealer.seal()
+    assert LAG._value.get() > 0
 
 
 async def test_what_commits_late_is_sealed_once_and_in_its_place(chain: Chain) -> None:
