@@ -66,6 +66,8 @@ async def serving(
         host=host,
         port=port,
         http=http,
+        # A library that came along with another one would let uvicorn take up websockets, of which we have none.
+        ws="none",
         log_config=None,
         lifespan="off",
         proxy_headers=bool(proxies),

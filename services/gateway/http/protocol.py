@@ -5,10 +5,20 @@ The parser has none: it gathers a head of any length, in a callback of the conne
 
 from __future__ import annotations
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 #: Bytes of a request's line, headers and trailers, and of anything that the parser gathers without a word.
 HEAD_MAX = 65_536
+
+
+#: Requests of one connection that wait behind the one that is answered; clients that know us send none.
+PIPELINED_MAX = 8
+
+
+class TooManyError(ValueError):
+    """The parser turns it into an error of its own, which ends the connection."""
 
 
 class HeadTooLargeError(ValueError):
@@ -20,6 +30,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     _head = _silent = 0
     _heard = False
+    _answered: RequestResponseCycle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Read some bytes; refuse what has been going on for too long without telling anything."""
@@ -30,7 +41,9 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """Begin to weigh."""
+        """Begin to weigh; one read can begin thousands of requests before any of them is answered."""
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise TooManyError
         self._head, self._heard = 0, True
         super().on_message_begin()
 
@@ -54,6 +67,28 @@ class BoundedHttp(HttpToolsProtocol):
         """End a request."""
         self._heard = True
         super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is answered now; uvicorn tells the newest one, which may wait behind it."""
+        super().connection_lost(exc)
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read; without a word where it would be taken for the answer to what came before."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer as if no other protocol was asked for, and end then: the parser reads nothing after such a request."""
+        self.cycle.keep_alive = False
 
     def _weigh(self, size: int) -> None:
         self._heard = True

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from placet.gateway.http.protocol import HEAD_MAX, BoundedHttp
+from placet.gateway.http.protocol import HEAD_MAX, PIPELINED_MAX, BoundedHttp
 from placet.runtime.health import serving
 from tests.support.ports import free_port
 
@@ -36,10 +36,10 @@ async def cookies(scope: MutableMapping[str, Any], receive: Any, send: Any) -> N
     await send({"type": "http.response.body", "body": found})
 
 
-async def sent(pieces: Iterable[bytes]) -> tuple[bytes, int]:
-    """Return what is answered to these bytes, and how many of them could be sent."""
+async def sent(pieces: Iterable[bytes], app: Any = cookies) -> tuple[bytes, int]:
+    """Return what `app` answers to these bytes, and how many of them could be sent."""
     port, count, answer = free_port(), 0, b""
-    async with serving(cookies, host="127.0.0.1", port=port, http=BoundedHttp):
+    async with serving(app, host="127.0.0.1", port=port, http=BoundedHttp):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with suppress(ConnectionError):
             for piece in pieces:
@@ -47,7 +47,8 @@ async def sent(pieces: Iterable[bytes]) -> tuple[bytes, int]:
                 await writer.drain()
                 count += len(piece)
         with suppress(ConnectionError):
-            answer = await reader.read()
+            async with asyncio.timeout(20):
+                answer = await reader.read()
         writer.close()
     return answer, count
 
@@ -68,3 +69,46 @@ async def test_requests_behind_each_other_have_heads_of_their_own() -> None:
     then = BEGIN + b'connection: close\r\ncookie: a="%b1"\r\n\r\n' % (b"\\" * (HEAD_MAX // 2))
     answer, _ = await sent([first * 3 + then])
     assert (4, True) == (answer.count(b"HTTP/1.1 200 OK"), answer.endswith(b'a="1"'))
+
+
+async def test_a_flood_of_requests_behind_each_other_is_refused() -> None:
+    """Of what one connection sends before its first answer no more is taken on than a handful."""
+    begun = 0
+
+    async def counting(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        nonlocal begun
+        begun += 1
+        await cookies(scope, receive, send)
+
+    answer, _ = await sent([b"GET / HTTP/1.1\r\n\r\n" * 10_000, BEGIN + b"connection: close\r\n\r\n"], counting)
+    assert (True, 0) == (begun <= PIPELINED_MAX + 1, answer.count(b"HTTP/1.1 400"))
+
+
+async def test_an_answer_ends_with_its_connection_whatever_was_sent_behind() -> None:
+    """A stream hears that its client has gone, also where that had sent another request meanwhile."""
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def streaming(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    port = free_port()
+    async with serving(streaming, host="127.0.0.1", port=port, http=BoundedHttp):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" * 2)
+        await begun.wait()
+        writer.close()
+        async with asyncio.timeout(5):
+            await gone.wait()
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+async def test_another_protocol_is_not_taken_up(protocol: str) -> None:
+    """The request is answered as any other, and the connection ends: nothing after it could be read."""
+    asked = BEGIN + b"connection: upgrade\r\nupgrade: %b\r\nsec-websocket-version: 13\r\n" % protocol.encode()
+    answer, _ = await sent([asked + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncontent-length: 0\r\n\r\n"])
+    head = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert (b"HTTP/1.1 200 OK", True) == (head[0], b"connection: close" in head)
