@@ -119,14 +119,22 @@ class SignInNeeded(HTTPException):
     def __init__(self, request: Request) -> None:
         # A part of a page leads back to the page that asked for it, and so does a form, which was not sent.
         part = "hx-request" in request.headers
-        form = request.method != "GET" and request.url.path != "/sign-out"
-        page = urlsplit(request.headers.get("hx-current-url" if part else "referer", ""))
-        if request.method == "GET" and not part:
-            page = urlsplit(str(request.url))
-        asked = f"{page.path}?{page.query}" if page.query else page.path
+        form = request.method != "GET" and request.scope["path"] != "/sign-out"
+        asked = _asked(request, part=part)
         told = ({"unsent": "1"} if form and not part else {}) | ({"back": asked} if asked not in {"", "/"} else {})
         where = "hx-redirect" if part else "location"
         super().__init__(401 if part else 303, headers={where: f"/sign-in?{urlencode(told)}" if told else "/sign-in"})
+
+
+def _asked(request: Request, *, part: bool) -> str:
+    """Return path and query of the page that somebody was at; nothing where what the browser says is no address."""
+    try:
+        page = urlsplit(request.headers.get("hx-current-url" if part else "referer", ""))
+        if request.method == "GET" and not part:
+            page = urlsplit(str(request.url))
+    except ValueError:
+        return ""
+    return f"{page.path}?{page.query}" if page.query else page.path
 
 
 async def signed_in(request: Request, deps: DepsOf) -> Caller:

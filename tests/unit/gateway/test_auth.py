@@ -141,6 +141,8 @@ def test_a_key_that_only_relays_writes_for_every_visitor() -> None:
         ("null", "127.0.0.1:8080", "", False),
         ("", "127.0.0.1:8080", "", False),
         ("", "", "", False),
+        ("http://[::", "127.0.0.1:8080", "", False),
+        ("http://[::", "[::", "", True),
         ("https://placet.example", "gateway:8080", "https://placet.example/", True),
         ("https://gateway:8080", "gateway:8080", "https://placet.example", False),
     ],
