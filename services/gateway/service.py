@@ -42,6 +42,7 @@ from placet.gateway.jobs.log import JobLog
 from placet.gateway.operators.service import Operators, escalate
 from placet.gateway.settings import GatewaySettings
 from placet.gateway.web import add_pages
+from placet.runtime.connections import Bounds
 from placet.runtime.consumer import one_by_one
 from placet.runtime.health import serving
 from placet.runtime.service import Duty, Runtime, Service, Subscription
@@ -77,7 +78,13 @@ class GatewayService(Service):
         """Run while the block runs; at its end let clients go at once, so that they find another instance."""
         settings = self.settings
         where: dict[str, Any] = {"host": settings.gateway_host, "port": settings.gateway_port}
-        async with serving(self.app, **where, proxies=settings.gateway_trusted_proxies, http=BoundedHttp) as server:
+        bounds = Bounds(
+            in_all=settings.gateway_connections,
+            by_address=settings.gateway_address_connections,
+            seconds=settings.gateway_request_seconds,
+        )
+        read: dict[str, Any] = {"http": BoundedHttp, "bounds": bounds, "proxies": settings.gateway_trusted_proxies}
+        async with serving(self.app, **where, **read) as server:
             self._servers.append(server)
             self._listening.set()
             async with super().running(own_bus=own_bus):

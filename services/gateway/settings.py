@@ -26,6 +26,24 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         description="Addresses or networks of proxies in front, `10.0.0.0/8`: what they say of the client's address "
         "(`X-Forwarded-For`) is believed, and nobody else's word.",
     )
+    gateway_connections: int = Field(
+        default=30_000,
+        ge=1,
+        description="Connections that may be open at one instance; fewer where the process may open fewer files.",
+    )
+    gateway_address_connections: int = Field(
+        default=12_000,
+        ge=1,
+        description="Connections that one address, or one /64 of IPv6, may have open at one instance, never more than "
+        "half of all; proxies of `PLACET_GATEWAY_TRUSTED_PROXIES` may have any number.",
+    )
+    gateway_request_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        le=3600,
+        description="How long a client may take to send one whole request, and to take any of an answer that waits for "
+        "it, in seconds.",
+    )
     gateway_allowed_origins: list[str] = Field(
         default_factory=list, description="Origins of chat widgets that may call the API from a browser."
     )

@@ -7,14 +7,19 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from placet.contracts.errors import PlacetError
+from placet.runtime.connections import IDLE_SECONDS, Bounded, BoundedH11, Bounds, Door, kept, raise_limit, that_fit
 
 Ready = Callable[[], Awaitable[bool]]
+
+#: Who asks for health and metrics are probes and a collector or two.
+FEW = Bounds(in_all=100, by_address=50, seconds=60.0)
 
 
 class CannotListen(PlacetError):
@@ -54,18 +59,21 @@ async def serving(
     host: str,
     port: int,
     proxies: Sequence[str] = (),
-    http: type[asyncio.Protocol] | Literal["h11"] = "h11",
+    http: type[Bounded] = BoundedH11,
+    bounds: Bounds = FEW,
 ) -> AsyncIterator[uvicorn.Server]:
     """Serve an ASGI app on this event loop while the block runs; signals stay with the caller.
 
     Only `proxies`, addresses or networks, are believed whom they speak for (`X-Forwarded-For`, `X-Forwarded-Proto`).
-    `http` reads a connection: h11 has bounds to what it reads, and is slow. Raises CannotListen.
+    `http` reads a connection, and ends one beyond the `bounds`. Raises CannotListen.
     """
+    descriptors = raise_limit()
+    door = Door(that_fit(bounds, descriptors=descriptors), proxies)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=http,
+        http=partial(http, door=door),  # type: ignore[arg-type]  # uvicorn calls it, and asks for nothing else
         # A library that came along with another one would let uvicorn take up websockets, of which we have none.
         ws="none",
         log_config=None,
@@ -73,8 +81,9 @@ async def serving(
         proxy_headers=bool(proxies),
         forwarded_allow_ips=",".join(proxies),
         timeout_graceful_shutdown=5,
-        # Longer than clients keep theirs: a connection must not close under a request on its way.
-        timeout_keep_alive=75,
+        timeout_keep_alive=IDLE_SECONDS,
+        # All of them may be accepted at once, before one of them is refused.
+        backlog=max(kept(descriptors) // 2, 1),
     )
     server = QuietServer(config)
     task = asyncio.create_task(server.serve())

@@ -9,6 +9,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from placet.runtime.connections import Bounded
+
 #: Bytes of a request's line, headers and trailers, and of anything that the parser gathers without a word.
 HEAD_MAX = 65_536
 
@@ -25,7 +27,7 @@ class HeadTooLargeError(ValueError):
     """The parser turns it into an error of its own, which ends the connection with a 400."""
 
 
-class BoundedHttp(HttpToolsProtocol):
+class BoundedHttp(Bounded, HttpToolsProtocol):
     """One connection. A request with a head beyond HEAD_MAX is refused, however it comes."""
 
     _head = _silent = 0

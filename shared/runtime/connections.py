@@ -1,0 +1,212 @@
+"""Bounds of what strangers hold of a server: so many connections, and so much time for what they owe it.
+
+A connection that is answered owes nothing: event streams and long polls last as long as they like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any
+
+import prometheus_client
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+#: Longer than clients keep an idle connection: it must not close under a request on its way.
+IDLE_SECONDS = 75
+#: Descriptors that stay for database, broker and files: a quarter, and no more than this.
+KEPT_MAX = 1_024
+#: Where the system names no limit of descriptors.
+DESCRIPTORS_MAX = 65_536
+
+ENDED = prometheus_client.Counter(
+    "placet_connections_ended_total", "Connections that a bound has ended: all, address, time.", ["bound"]
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one server lets strangers hold."""
+
+    in_all: int
+    by_address: int
+    #: For a whole request, and for any progress with its answer.
+    seconds: float
+
+
+class Door:
+    """Counts who is inside; `trusted` proxies speak for many, and are counted among all alone."""
+
+    def __init__(self, bounds: Bounds, trusted: Sequence[str] = ()) -> None:
+        self.bounds = bounds
+        self._trusted = ProxyHeadersMiddleware(_nobody, ",".join(trusted)).trusted_hosts
+        self._inside = 0
+        self._inside_of: Counter[str] = Counter()
+
+    def let_in(self, address: str) -> str | None:
+        """Return as whom a connection from `address` is counted; None, and it is not, where that is one too many."""
+        if self._inside >= self.bounds.in_all:
+            ENDED.labels("all").inc()
+            return None
+        whom = "" if address in self._trusted else _holder(address)
+        if whom and self._inside_of[whom] >= self.bounds.by_address:
+            ENDED.labels("address").inc()
+            return None
+        self._inside += 1
+        self._inside_of[whom] += 1
+        return whom
+
+    def let_out(self, whom: str) -> None:
+        """Count a connection no more that was let in."""
+        self._inside -= 1
+        self._inside_of[whom] -= 1
+        if not self._inside_of[whom]:
+            del self._inside_of[whom]
+
+
+class Bounded(asyncio.Protocol):
+    """The part of a connection that keeps the bounds; the other part is uvicorn's, whose attributes these are."""
+
+    client: tuple[str, int] | None
+    cycle: Any
+    flow: FlowControl
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+
+    def __init__(self, *given: Any, door: Door, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._door = door
+        self._whom: str | None = None
+        self._owed: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let it in, or end it without a word."""
+        super().connection_made(transport)
+        self._whom = self._door.let_in(self.client[0] if self.client else "")
+        if self._whom is None:
+            self.transport.abort()
+            return
+        self._await_request(self._door.bounds.seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let it out."""
+        super().connection_lost(exc)
+        if self._whom is not None:
+            self._door.let_out(self._whom)
+            self._whom = None
+        self._stop_waiting()
+        self._hear_taking()
+
+    def data_received(self, data: bytes) -> None:
+        """Read some bytes; they give no more time, unless the request is whole."""
+        super().data_received(data)
+        if self._answering():
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Await the next request; what is left of this one has no more time than before."""
+        super().on_response_complete()  # type: ignore[misc]  # uvicorn's
+        if self._owed is None and not self._answering():
+            self._await_request(IDLE_SECONDS + self._door.bounds.seconds)
+
+    def pause_writing(self) -> None:
+        """Await that the client takes what it was answered."""
+        super().pause_writing()
+        self._await_taking()
+
+    def resume_writing(self) -> None:
+        """Wait no more: it does."""
+        super().resume_writing()
+        self._hear_taking()
+
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+
+    def _await_request(self, seconds: float) -> None:
+        if self._whom is None:
+            # It has gone before its answer was made.
+            return
+        left = self.transport.get_write_buffer_size()
+        self._owed = self.loop.call_later(seconds, self._late, left)
+
+    def _stop_waiting(self) -> None:
+        if self._owed is not None:
+            self._owed.cancel()
+            self._owed = None
+
+    def _late(self, left: int) -> None:
+        if self.flow.read_paused or self.transport.get_write_buffer_size() < left:
+            # It is we who do not read on yet, or it still takes a long answer.
+            self._await_request(self._door.bounds.seconds)
+        else:
+            self._end()
+
+    def _await_taking(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._stuck = self.loop.call_later(self._door.bounds.seconds, self._untaken, left)
+
+    def _hear_taking(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _untaken(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._await_taking()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        ENDED.labels("time").inc()
+        # Closing would wait until all was taken.
+        self.transport.abort()
+
+
+class BoundedH11(Bounded, H11Protocol):
+    """A connection that is read slowly, by a parser with bounds of its own."""
+
+
+def that_fit(bounds: Bounds, *, descriptors: int) -> Bounds:
+    """Return the bounds as far as there are descriptors; no address may have more than half of what fits."""
+    fit = min(bounds.in_all, descriptors - kept(descriptors))
+    return Bounds(in_all=fit, by_address=min(bounds.by_address, max(fit // 2, 1)), seconds=bounds.seconds)
+
+
+def kept(descriptors: int) -> int:
+    """Return how many descriptors stay for what is no connection of a stranger."""
+    return min(descriptors // 4, KEPT_MAX)
+
+
+def raise_limit() -> int:
+    """Let this process have as many descriptors as it may; return how many these are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft
+    return wanted
+
+
+def _holder(address: str) -> str:
+    """Return who is counted: whoever has an address of IPv6 has the whole /64."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    return str(parsed.ipv4_mapped or ip_network((int(parsed), 64), strict=False))
+
+
+async def _nobody(*_: Any) -> None:
+    """Stand where an app would: only who is trusted is asked here."""
