@@ -52,7 +52,7 @@ class Voter:
 
     @property
     def keyless(self) -> bool:
-        """Whether no API key proved them: the directory alone said that they are an operator, and is asked again."""
+        """Whether no API key proved them: of a person the directory alone said who they are, and is asked again."""
         return self.key_id is None and self.proof != "api_key"
 
     @classmethod
@@ -351,8 +351,7 @@ def _active(voter: Voter, directory: Directory) -> bool:
     if voter.key_id in directory.revoked_keys:
         return False
     person = directory.person(voter.identity)
-    unlisted = voter.key_id is not None or voter.proof in {"api_key", "conversation_token"}
-    return unlisted if person is None else directory.is_active(person.id)
+    return person.active if person else (not voter.keyless or voter.proof == "conversation_token")
 
 
 def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:

@@ -234,7 +234,7 @@ def expected_outcome(approval: Approval, claims: DecisionClaims, *, late: bool) 
     as_requester = "requester" in names and (claims.person, "requester" in claims.roles) == ("visitor-1", True)
     as_other = not in_chat and (("operators" in names and "operators" in claims.roles) or claims.person in names)
     # Nobody is in this directory, and who shows no key is known by it alone.
-    known = claims.proof in {"api_key", "conversation_token"}
+    known = claims.key_id is not None or claims.proof in {"api_key", "conversation_token"}
     if not (known and here and (as_requester or as_other)):
         return "not_allowed"
     if approval.state != "pending" or late:
