@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from placet.gateway.http.protocol import HEAD_MAX, PIPELINED_MAX, BoundedHttp
 from placet.runtime.health import serving
+from tests.support.gateway import open_house
 from tests.support.ports import free_port
 
 BEGIN = b"POST / HTTP/1.1\r\nhost: here\r\n"
@@ -112,3 +115,23 @@ async def test_another_protocol_is_not_taken_up(protocol: str) -> None:
     answer, _ = await sent([asked + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncontent-length: 0\r\n\r\n"])
     head = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert (b"HTTP/1.1 200 OK", True) == (head[0], b"connection: close" in head)
+
+
+@pytest.mark.parametrize(
+    ("settings", "opened"),
+    [
+        ({"gateway_connections": 1}, 2),
+        ({"gateway_address_connections": 1}, 2),
+        ({"gateway_request_seconds": 0.2}, 1),
+    ],
+)
+async def test_settings_bound_connections(
+    gateway_database_url: str, tmp_path: Path, settings: dict[str, Any], opened: int
+) -> None:
+    """The last connection ends without an answer: it is one too many, or asks for nothing in its time."""
+    async with open_house(gateway_database_url, tmp_path, **settings) as house, asyncio.timeout(20):
+        where = urlsplit(house.gateways[0].url)
+        connections = [await asyncio.open_connection(where.hostname, where.port) for _ in range(opened)]
+        assert b"" == await connections[-1][0].read()
+        for _, writer in connections:
+            writer.close()
