@@ -14,6 +14,8 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from placet.contracts.messages.tool_calls import HANDOVER_REASON_MAX
+from placet.contracts.sizes import is_longer, text_of
+from placet.runtime.watchdog import TooLong
 from placet.tools.contract import ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.ui_blocks import UiBlock
 
@@ -29,40 +31,42 @@ _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 def checked_reply(returned: Any) -> ToolReply:
     """Return the tool's value as a reply of plain JSON values; ToolError when it is no JSON or too large.
 
-    The texts say that the tool ran, because its effect may well have happened.
+    The texts say that the tool ran, because its effect may well have happened. What is far too large is neither copied
+    nor written to find that out.
     """
     reply = returned if isinstance(returned, ToolReply) else ToolReply(data=returned)
     if not all(isinstance(block, UiBlock) for block in reply.ui_blocks):
         raise ToolError("The tool ran, but its ui_blocks are invalid.", code="reply_invalid")
     try:
-        checked = ToolReply(
-            data=_plain(reply.data), ui_blocks=tuple(reply.ui_blocks), handover=_handover(reply.handover)
-        )
-        size = len(_encode(checked.to_json()))
+        if not is_longer((reply.data, reply.ui_blocks), REPLY_BYTES_MAX):
+            checked = ToolReply(
+                data=_plain(reply.data), ui_blocks=tuple(reply.ui_blocks), handover=_handover(reply.handover)
+            )
+            if len(_encode(checked.to_json())) <= REPLY_BYTES_MAX:
+                return checked
     except _NOT_JSON as error:
         raise ToolError("The tool ran, but its reply is not valid JSON.", code="reply_invalid") from error
-    if size > REPLY_BYTES_MAX:
-        text = f"The tool ran, but its reply of {size} bytes is over the limit of {REPLY_BYTES_MAX}."
-        raise ToolError(text, code="reply_too_large")
-    return checked
+    text = f"The tool ran, but its reply is over the limit of {REPLY_BYTES_MAX} bytes."
+    raise ToolError(text, code="reply_too_large")
 
 
 def _handover(reason: Any) -> str:
     """Return a tool's reason for handing the conversation over, bounded."""
-    return _clean(reason)[:HANDOVER_REASON_MAX] if reason else ""
+    return checked_text(reason)[:HANDOVER_REASON_MAX] if reason else ""
 
 
 def checked_error(error: ToolError) -> ToolError:
     """Return the tool's error with a bounded text and with data that is plain JSON (dropped when it cannot be)."""
-    return ToolError(_clean(error.text), code=_clean(error.code), data=_data_or_none(error.data))
+    return ToolError(checked_text(error.text), code=checked_text(error.code), data=_data_or_none(error.data))
 
 
 def checked_unknown(error: ToolOutcomeUnknown) -> ToolOutcomeUnknown:
     """Return the tool's "unknown" with the same bounds as an error."""
-    return ToolOutcomeUnknown(_clean(error.text), data=_data_or_none(error.data))
+    return ToolOutcomeUnknown(checked_text(error.text), data=_data_or_none(error.data))
 
 
-_NOT_JSON = (PydanticSerializationError, ValueError, TypeError, RecursionError)
+#: The last where a value's own code takes its time to say what it is.
+_NOT_JSON = (PydanticSerializationError, ValueError, TypeError, RecursionError, TooLong)
 
 
 def _plain(value: Any) -> Any:
@@ -79,12 +83,15 @@ def _encode(value: Any) -> bytes:
 
 def _data_or_none(data: Any) -> Any:
     try:
+        if is_longer(data, REPLY_BYTES_MAX):
+            return None
         plain = _plain(data)
         return plain if len(_encode(plain)) <= REPLY_BYTES_MAX else None
     except _NOT_JSON:
         return None
 
 
-def _clean(text: Any) -> str:
-    storable = str(text).replace("\x00", "").encode(errors="replace").decode()
+def checked_text(text: Any) -> str:
+    """Return what a tool or a pack gave for a text, bounded and fit to be stored."""
+    storable = text_of(text, 2 * TEXT_CHARACTERS_MAX).replace("\x00", "").encode(errors="replace").decode()
     return storable if len(storable) <= TEXT_CHARACTERS_MAX else storable[: TEXT_CHARACTERS_MAX - 1] + "…"

@@ -11,6 +11,7 @@ import pytest
 
 from placet.tools import ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.replies import REPLY_BYTES_MAX, TEXT_CHARACTERS_MAX, checked_error, checked_reply, checked_unknown
+from placet.tools.ui_blocks import NoticeBlock
 
 
 @dataclass
@@ -73,6 +74,37 @@ def test_reply_at_the_limit_is_kept_and_one_byte_more_is_refused() -> None:
     with pytest.raises(ToolError) as caught:
         checked_reply(fits + "ü")
     assert "reply_too_large" == caught.value.code
+
+
+def _folded(part: Any) -> Any:
+    """Return what holds a part a million million times, as a few lines of YAML can."""
+    for _ in range(40):
+        part = [part, part]
+    return part
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        _folded(0),
+        _Point(_folded(0)),
+        "x" * 100 * REPLY_BYTES_MAX,
+        ToolReply(ui_blocks=[NoticeBlock(level="info", text="x" * REPLY_BYTES_MAX)]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_reply_that_would_be_far_too_large_is_not_written(returned: Any) -> None:
+    """It is refused for its size before anything is made of it."""
+    with pytest.raises(ToolError) as caught:
+        checked_reply(returned)
+    assert ("reply_too_large", None) == (caught.value.code, caught.value.__cause__)
+
+
+def test_what_an_error_holds_is_not_written_either() -> None:
+    """Its data is dropped, and what stands for its text is named."""
+    error = checked_error(ToolError(_folded(0), data=_folded(0)))
+    unknown = checked_unknown(ToolOutcomeUnknown(_folded(0), data=_folded(0)))
+    assert ("list", None, "list", None) == (error.text, error.data, unknown.text, unknown.data)
 
 
 def test_error_is_bounded_and_loses_data_that_is_no_json() -> None:

@@ -1,0 +1,146 @@
+"""How long a value would be is known before it is written, whatever stands in it how often."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, PlainSerializer, ValidationError, field_serializer, model_serializer
+from pydantic_core import to_jsonable_python
+
+from placet.contracts.sizes import is_longer, text_of
+
+LIMIT = 10_000
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def folded(part: Any, times: int = 40) -> Any:
+    """Return what holds a part 2 ** `times` times, as aliases do."""
+    for _ in range(times):
+        part = [part, part]
+    return part
+
+
+def cyclic() -> list[Any]:
+    """Return a list that holds itself."""
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+class Color(Enum):
+    """Writes a text that is its value."""
+
+    LONG = "x" * LIMIT
+
+
+@dataclass
+class Point:
+    """Holds anything."""
+
+    x: Any
+
+
+class Anything(BaseModel, extra="allow"):
+    """Holds anything."""
+
+    x: Any = None
+
+
+class Guarded(BaseModel):
+    """Writes little of what it holds."""
+
+    picture: Annotated[bytes, PlainSerializer(len)] = b"x" * LIMIT
+    text: str = "x" * LIMIT
+    left_out: str = Field("x" * LIMIT, exclude=True)
+
+    @field_serializer("text")
+    def short(self, text: str) -> str:
+        """Return the beginning."""
+        return text[:1]
+
+
+class Counted(BaseModel):
+    """Writes a number."""
+
+    rows: list[str] = ["x" * LIMIT]
+
+    @model_serializer
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self.rows)
+
+
+@given(PLAIN)
+def test_nothing_that_fits_is_longer(value: Any) -> None:
+    """A value is never taken for longer than its JSON."""
+    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
+    assert not is_longer(value, size)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * LIMIT,
+        b"x" * LIMIT,
+        1 << 8 * LIMIT,
+        Decimal("1" * LIMIT),
+        [0] * LIMIT,
+        {"x" * LIMIT: 0},
+        Color.LONG,
+        folded(0),
+        folded("x"),
+        folded({}),
+        folded(()),
+        cyclic(),
+        Point(folded(0)),
+        Anything(x=folded(0)),
+        Anything.model_validate({"other": folded(0)}),
+        {"deep": deque([{"x": [Point(Anything(x=folded(0)))]}])},
+        ValueError(folded(0)),
+        ExceptionGroup("several", [ValueError(folded(0))]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_longer_is_found_without_writing_it(value: Any) -> None:
+    """A part counts as often as it would be written, wherever it stands."""
+    assert is_longer(value, LIMIT - 1)
+
+
+@pytest.mark.parametrize("value", [Guarded(), Counted(), Color, Point, object()], ids=lambda _: "")
+def test_what_own_code_writes_is_not_counted(value: Any) -> None:
+    """What it makes of much may be little, and an effect that happened is not to be told as failed."""
+    assert not is_longer(value, LIMIT - 1)
+
+
+def test_a_model_is_longer_by_what_it_writes() -> None:
+    """A model whose JSON is within the limit is."""
+    for value in (Guarded(), Anything(x=[Point(1)]), Counted()):
+        assert not is_longer(value, len(json.dumps(to_jsonable_python(value), separators=(",", ":"))))
+
+
+def test_an_error_that_a_model_raises_is_as_long_as_what_it_is_about() -> None:
+    """Its text would write all of that to show the beginning."""
+    with pytest.raises(ValidationError) as caught:
+        Guarded.model_validate({"text": folded(0)})
+    assert is_longer(caught.value, LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("x" * LIMIT, "xxxx"), (3, "3"), (ValueError("bad one"), "bad "), (folded(0), "list"), (10**LIMIT, "int")],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_text_is_cut_or_named(value: Any, expected: str) -> None:
+    """Whatever was given for it."""
+    assert expected == text_of(value, 4)
