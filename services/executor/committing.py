@@ -31,6 +31,7 @@ from placet.executor.store import Attempt
 from placet.executor.tables import Journal
 from placet.runtime.work import Cause, UnitOfWork, Work
 from placet.tools import CannotApply, DecidedChange, Staging, ToolContext, ToolError
+from placet.tools.replies import checked_text
 
 log = structlog.get_logger(__name__)
 
@@ -345,7 +346,7 @@ class Committing:
 
 
 def _said(error: Exception) -> str:
-    return (error.text if isinstance(error, ToolError) else str(error)).removesuffix(".")
+    return checked_text(error.text if isinstance(error, ToolError) else error).removesuffix(".")
 
 
 async def _count(tool: str, kind: str) -> None:

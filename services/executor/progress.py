@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from placet.contracts.messages.tool_calls import PROGRESS_TEXT_MAX
+from placet.contracts.sizes import text_of
 
 #: How long a call that people were asked about runs before it is told that it does, in seconds: what has ended sooner
 #: needs no word in between.
@@ -28,7 +29,7 @@ class Progress:
 def progress_of(fraction: object, text: object) -> Progress:
     """Return a report as it can be told, whatever a tool gave for it: cut to its bounds, what is no number is None."""
     number = fraction if isinstance(fraction, int | float) and math.isfinite(fraction) else None
-    words = " ".join(str(text).replace("\x00", "\ufffd").split())
+    words = " ".join(text_of(text, 4 * PROGRESS_TEXT_MAX).replace("\x00", "\ufffd").split())
     cut = words if len(words) <= PROGRESS_TEXT_MAX else words[: PROGRESS_TEXT_MAX - 1] + "…"
     return Progress(None if number is None else min(max(float(number), 0.0), 1.0), cut)
 

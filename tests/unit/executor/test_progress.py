@@ -31,6 +31,14 @@ def test_a_report_is_cut_to_its_bounds(given: tuple[object, object], told: Progr
     assert progress_of(*given) == told
 
 
+def test_what_is_no_text_is_not_written() -> None:
+    """A report costs nothing, whatever it holds how often."""
+    value: object = 0
+    for _ in range(40):
+        value = [value, value]
+    assert Progress(None, "list") == progress_of(None, value)
+
+
 @given(st.text())
 def test_a_text_has_an_end(text: str) -> None:
     """No tool fills a chat with one report."""
