@@ -109,7 +109,7 @@ class Worker:
         await under_lease(doing, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
 
     async def _run(self, attempt: Attempt) -> None:
-        running = asyncio.create_task(leisurely(self._act)(attempt))
+        running = asyncio.create_task(self._act(attempt))
         waiting = self._wait(attempt, running, self.specs[attempt.call.tool].timeout_seconds)
         try:
             await under_lease(waiting, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)

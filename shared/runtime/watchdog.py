@@ -12,6 +12,7 @@ import asyncio
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -35,6 +36,12 @@ TOO_LONG = Counter("placet_steps_too_long_total", "Tasks that kept the event loo
 
 class TooLong(Exception):
     """A step of a task used more CPU than one may: the same input would do so again."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line where an error was raised, or a step stood that was ended; they quote no argument."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 @contextmanager

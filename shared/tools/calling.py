@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from placet.runtime.watchdog import at_leisure
 from placet.tools.threads import call_in_thread
 
 
 async def call_function(function: Callable[..., Any], keywords: Mapping[str, Any], *, name: str) -> Any:
-    """Call `function` once, in a thread of its own where it is not async; return or raise what it does."""
+    """Call `function` once, in a thread of its own where it is not async; return or raise what it does.
+
+    It may take its time: it is the operator's own. What is done with what it returned is not.
+    """
     call = partial(function, **keywords)
-    if inspect.iscoroutinefunction(function):
-        return await call()
-    returned = await call_in_thread(call, name=name)
-    # A decorator may hide an async function behind a plain one.
-    return await returned if inspect.isawaitable(returned) else returned
+    with at_leisure():
+        if inspect.iscoroutinefunction(function):
+            return _whole(await call())
+        returned = await call_in_thread(lambda: _whole(call()), name=name)
+        # A decorator may hide an async function behind a plain one.
+        return _whole(await returned) if inspect.isawaitable(returned) else returned
 
 
-def place_of(error: BaseException) -> str:
-    """Return file and line where an error was raised; unlike its text, they quote no argument."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+def _whole(returned: Any) -> Any:
+    """Return what comes one by one as a list: to make it is the function's work."""
+    return list(returned) if isinstance(returned, Iterator) and not inspect.isawaitable(returned) else returned

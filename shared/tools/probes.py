@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from placet.tools.calling import call_function, place_of
+from placet.runtime.watchdog import place_of
+from placet.tools.calling import call_function
 from placet.tools.contract import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolReply
-from placet.tools.replies import checked_reply
+from placet.tools.replies import checked_reply, checked_text
 from placet.tools.signatures import Signature
 
 log = structlog.get_logger(__name__)
@@ -62,6 +63,6 @@ def _checked(found: object) -> Finding:
         case DidNotRun():
             return found
         case CannotTell():
-            return CannotTell(str(found.text))
+            return CannotTell(checked_text(found.text))
         case _:
             raise ToolError(f"a probe returns Ran, DidNotRun or CannotTell, not {type(found).__name__}")

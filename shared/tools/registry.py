@@ -18,7 +18,8 @@ import structlog
 
 from placet.domain.catalog import catalog_from
 from placet.domain.yaml_source import YamlSource
-from placet.tools.calling import call_function, place_of
+from placet.runtime.watchdog import at_leisure, place_of
+from placet.tools.calling import call_function
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
 from placet.tools.replies import checked_error, checked_reply, checked_unknown
@@ -89,7 +90,8 @@ class LoadedTool:
         keywords.pop(self.signature.context_name or "", None)
         assert self.staging is not None  # noqa: S101 - asked of tools that can stage only
         try:
-            changes = list(await self.staging.stage(self.function.__name__, keywords, context))
+            with at_leisure():
+                changes = list(await self.staging.stage(self.function.__name__, keywords, context))
         except asyncio.CancelledError as error:
             if _is_cancelling():
                 raise

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from functools import wraps
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field, model_serializer
 from structlog.testing import capture_logs
 
+from placet.runtime.watchdog import watchdog
 from placet.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.registry import CRASHED, NEUTRAL_TEXT
 from placet.tools.ui_blocks import NoticeBlock
 from tests.support.tool_builders import a_context, a_tool
+
+
+def _use_cpu() -> int:
+    end = time.thread_time() + 0.6
+    while time.thread_time() < end:
+        pass
+    return 1
+
+
+class _Dear(BaseModel):
+    """Takes its time to say what it is."""
+
+    @model_serializer
+    def made(self) -> int:
+        """Return a number, later."""
+        return _use_cpu()
 
 
 async def test_async_function_gets_context_and_converted_arguments() -> None:
@@ -65,6 +83,39 @@ async def test_async_function_behind_a_plain_decorator_is_awaited() -> None:
         return 7
 
     assert 7 == (await a_tool(f).run({}, a_context())).data
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_what_comes_one_by_one_is_made_where_the_function_runs(*, blocking: bool) -> None:
+    """Making it is the function's work, so it holds up nobody where the function does not."""
+
+    def in_thread() -> Iterator[bool]:
+        return (threading.current_thread() is threading.main_thread() for _ in range(2))
+
+    async def on_loop() -> Iterator[bool]:
+        return in_thread()
+
+    reply = await a_tool(in_thread if blocking else on_loop).run({}, a_context())
+    assert [not blocking] * 2 == reply.data
+
+
+def test_a_tool_may_take_its_time_and_what_is_made_of_its_reply_may_not() -> None:
+    """The loop is the tool's as long as the function runs; who reads its reply ends like anybody else."""
+
+    async def slow() -> int:
+        return _use_cpu()
+
+    async def dear() -> _Dear:
+        return _Dear()
+
+    async def both() -> tuple[ToolReply, str]:
+        with watchdog(0.2), capture_logs():
+            reply = await a_tool(slow).run({}, a_context())
+            with pytest.raises(ToolError) as caught:
+                await a_tool(dear).run({}, a_context())
+            return reply, caught.value.code
+
+    assert (ToolReply(data=1), "reply_invalid") == asyncio.run(both())
 
 
 async def test_arguments_that_do_not_convert_fail_before_the_function_runs() -> None:

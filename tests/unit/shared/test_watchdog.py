@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from placet.gateway.http.errors import answer_with_problems
-from placet.runtime.watchdog import TooLong, at_leisure, leisurely, watchdog
+from placet.runtime.watchdog import TooLong, at_leisure, leisurely, place_of, watchdog
 
 #: CPU that a step has here, in seconds, and what a step uses that is too long.
 SECONDS, LONGER = 0.2, 0.6
@@ -96,6 +96,20 @@ def test_a_step_that_keeps_the_loop_is_ended(
 ) -> None:
     """Also within a library's loop; several steps, several tasks of one round and own code have their time."""
     assert expected == run(_outcome(doing))
+
+
+def test_the_place_of_an_end_is_where_the_step_stood() -> None:
+    """The watchdog itself is no place to look at."""
+
+    async def ended() -> str:
+        with watchdog(SECONDS):
+            try:
+                await _at_once()
+            except TooLong as error:
+                return place_of(error)
+        return ""
+
+    assert __file__ == uvloop.run(ended()).rpartition(":")[0]
 
 
 def test_others_go_on() -> None:
