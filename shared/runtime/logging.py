@@ -9,9 +9,25 @@ from collections.abc import Callable
 import structlog
 from pydantic_core import to_json
 
+from placet.contracts.sizes import is_longer
+from placet.runtime.watchdog import place_of
+
 #: Tracebacks without the frames' locals: those hold keys, arguments and what people wrote.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+#: What an error holds may be no longer than this in bytes, or its text is not asked for: it may write out all of it.
+_ERROR_BYTES_MAX = 256 * 1024
 _NOISY = ("faststream", "aio_pika", "aiormq", "uvicorn.error", "uvicorn.access", "httpx", "httpcore")
+
+
+def _within_bounds(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Tell of an error that would be far too long by its kind and its place."""
+    error = event.get("exc_info")
+    if error and not isinstance(error, BaseException):
+        error = (error if isinstance(error, tuple) else sys.exc_info())[1]
+    if error and is_longer(error, _ERROR_BYTES_MAX):
+        del event["exc_info"]
+        event.update(error=type(error).__name__, place=place_of(error))
+    return event
 
 
 def _as_json(_: object, __: str, event: structlog.typing.EventDict) -> bytes:
@@ -25,6 +41,7 @@ def set_up_logging(level: str = "info", fmt: str = "json") -> None:
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _within_bounds,
     ]
     own: list[structlog.typing.Processor] = [_TRACEBACKS, _as_json]
     others: list[structlog.typing.Processor] = [_TRACEBACKS, structlog.processors.JSONRenderer()]

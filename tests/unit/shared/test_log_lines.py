@@ -77,6 +77,20 @@ def test_an_error_tells_its_traceback_without_values(monkeypatch: pytest.MonkeyP
     assert ("JSONDecodeError", False) == (told["exc_type"], "no-4929" in json.dumps(told["frames"][1:]))
 
 
+def test_an_error_that_is_far_too_long_tells_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text would write out all that it holds, as often as it holds it."""
+    caught, value = written(monkeypatch, "info"), object()
+    for _ in range(40):
+        value = [value, value]
+    try:
+        raise ValueError(value)  # noqa: TRY301
+    except ValueError:
+        structlog.get_logger("test").exception("failed")
+    line = json.loads(caught.getvalue())
+    place = line["place"].rpartition("/")[2].partition(":")[0]
+    assert ("ValueError", "test_log_lines.py", False) == (line["error"], place, "exception" in line)
+
+
 def test_levels_below_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes are told at info."""
     caught = written(monkeypatch, "warning")
