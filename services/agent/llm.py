@@ -53,6 +53,9 @@ SECONDS = Histogram(
 TOKENS = Counter("placet_model_tokens_total", "Tokens read (input) and written (output) by models.", ["model", "kind"])
 ERRORS = Counter("placet_model_errors_total", "Attempts without a usable answer, by kind of error.", ["model", "error"])
 
+#: Pieces of a stream that are taken before others have their turn: many may have come at once.
+PIECES_AT_ONCE = 50
+
 OnText = Callable[[str], Awaitable[None]]
 OnReset = Callable[[], Awaitable[None]]
 Sleep = Callable[[float], Awaitable[None]]
@@ -236,9 +239,13 @@ class _Asking:
     async def _listen(self, stream: Any) -> Draft:
         """Read a stream to its end. Its last chunk lies about a cut; only the wrapper knows the true end."""
         draft = Draft()
+        pieces = 0
         async with aclosing(stream):
             async for delta in _deltas(stream, draft):
                 await self._say(draft.take(delta))
+                pieces += 1
+                if pieces % PIECES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
         draft.finish_reason = stream.received_finish_reason
         return draft
 

@@ -23,8 +23,8 @@ from placet.runtime.watchdog import at_leisure
 PROVIDER = "python"
 #: Letters of the longest word that counts as one.
 _WORD = 50
-#: Characters of argument text per stream piece, and pieces of one text at most: a long one comes in longer pieces, so
-#: that nothing else waits for thousands of them.
+#: Characters of argument text per stream piece, and pieces of the words of an answer and of its calls at most: a long
+#: one comes in longer pieces, so that nothing else waits for thousands of them.
 _FRAGMENT, _PIECES_MAX = 12, 1_000
 _READ_MAX = ANSWER_MAX + 1
 
@@ -94,11 +94,12 @@ class PythonAnswer:
         for start in range(0, len(words), step):
             piece = " ".join(words[start : start + step])
             yield {"content": f" {piece}" if start else piece}
+        written = sum(len(call["function"]["arguments"]) for call in self.calls)
+        size = max(_FRAGMENT, written // _PIECES_MAX)
         for index, call in enumerate(self.calls):
             name, arguments = call["function"]["name"], call["function"]["arguments"]
             head = {"index": index, "id": call["id"], "type": "function", "function": {"name": name, "arguments": ""}}
             yield {"tool_calls": [head]}
-            size = max(_FRAGMENT, len(arguments) // _PIECES_MAX)
             for start in range(0, len(arguments), size):
                 piece = arguments[start : start + size]
                 yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}

@@ -6,7 +6,6 @@ are told apart by name, because importing them would load litellm, and one rule 
 Pure: the failure and the time come in, a judgement goes out.
 """
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import Any
 
 from placet.agent.model_answer import ModelAnswerCut, UnusableAnswer
 from placet.contracts.errors import PlacetError
+from placet.runtime.watchdog import TooLong, place_of
 
 #: Longest a provider may make us wait; whoever asks for more counts as unavailable.
 WAIT_SECONDS_MAX = 60.0
@@ -67,6 +67,8 @@ class Failure:
 
 def judge(error: BaseException, now: datetime) -> Failure:
     """Say what an attempt's exception means. `now` is needed where the provider names a date."""
+    if ended := _ended_by(error):
+        return Failure(_reason(ended), retries_max=0)
     if isinstance(error, ModelAnswerCut):
         return Failure(str(error), retries_max=1)
     if isinstance(error, UnusableAnswer):
@@ -84,6 +86,19 @@ def backoff_seconds(attempt: int, chance: float) -> float:
     """Wait before the attempt after number `attempt` (1, 2 ...); `chance` in [0, 1) spreads replicas."""
     longest = min(BACKOFF_SECONDS * 2.0 ** min(attempt - 1, DOUBLINGS_MAX), BACKOFF_SECONDS_MAX)
     return longest * (0.5 + chance / 2)
+
+
+def _ended_by(error: BaseException) -> TooLong | None:
+    """Return the watchdog's end of the attempt, which litellm may have taken for a failing provider."""
+    ahead, seen = [error], set[int]()
+    while ahead:
+        each = ahead.pop()
+        if isinstance(each, TooLong):
+            return each
+        seen.add(id(each))
+        behind = (each.__cause__, each.__context__, getattr(each, "original_exception", None))
+        ahead += [one for one in behind if isinstance(one, BaseException) and id(one) not in seen]
+    return None
 
 
 def _is_too_long(error: BaseException) -> bool:
@@ -107,10 +122,10 @@ def _is_transient(error: BaseException) -> bool:
 
 def _reason(error: BaseException) -> str:
     """Name the class and the status, or the place of an error that no provider sent; never its text."""
-    status, frames = getattr(error, "status_code", None), traceback.extract_tb(error.__traceback__)
-    if status or not frames:
+    status, place = getattr(error, "status_code", None), place_of(error)
+    if status or not place:
         return f"{type(error).__name__} ({status})" if status else type(error).__name__
-    return f"{type(error).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    return f"{type(error).__name__} at {Path(place).name}"
 
 
 def _retry_after(error: BaseException, now: datetime) -> float | None:

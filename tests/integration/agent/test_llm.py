@@ -13,8 +13,10 @@ from pydantic import SecretStr
 
 from placet.agent import llm
 from placet.agent.llm import ModelAnswer, ModelSettings, ModelUnavailable
+from placet.testing import ScriptedModel
 from tests.support.model_script import Answer, Call, Rule, Script
 from tests.support.model_server import ModelServer, serving
+from tests.support.tool_builders import a_module
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class"),  # litellm's types, not ours
@@ -537,6 +539,33 @@ async def test_demo_model_answers_through_the_same_door(*, stream: bool) -> None
 
     assert [("search_products", '{"text": "red shoes", "max_price": 500}')] == proposed(answer)
     assert ("I am looking for red shoes up to 500.", 5) == ("".join(asker.heard), answer.input_tokens)
+
+
+@pytest.mark.usefixtures("closing")
+async def test_a_long_stream_lets_others_have_their_turn() -> None:
+    """Pieces that have all come at once hold up nobody until the last of them is taken."""
+    turns, heard = 0, list[int]()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def listen(_: str) -> None:
+        heard.append(turns)
+
+    async def nothing(*_: Any) -> None:
+        return
+
+    with a_module("long_streams_of_a_test", model=ScriptedModel({"content": "word " * 1_000})) as name:
+        settings = ModelSettings(model=f"python/{name}:model", stream=True)
+        beside = asyncio.create_task(others())
+        await llm.ask(settings, [USER], [], on_text=listen, on_reset=nothing)
+        beside.cancel()
+
+    gaps = [heard.count(turn) for turn in set(heard)]
+    assert (True, True) == (len(heard) > 4 * llm.PIECES_AT_ONCE, max(gaps) <= llm.PIECES_AT_ONCE)
 
 
 @pytest.mark.usefixtures("closing")

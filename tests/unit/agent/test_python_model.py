@@ -32,7 +32,10 @@ async def test_the_pieces_join_to_exactly_the_message() -> None:
     assert {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10} == answer.usage()
 
 
-@pytest.mark.parametrize("message", [{"content": "word " * 50_000}, call("pay", note="x" * 500_000)])
+MANY = {**call("pay"), "tool_calls": [each for _ in range(24) for each in call("pay", note="x" * 58_000)["tool_calls"]]}
+
+
+@pytest.mark.parametrize("message", [{"content": "word " * 50_000}, call("pay", note="x" * 500_000), MANY])
 async def test_a_long_answer_comes_in_few_pieces(message: Any) -> None:
     """All of it, and nothing else waits until hundreds of thousands of them are taken."""
     with a_module("long_model_of_a_test", model=ScriptedModel(message)) as name:

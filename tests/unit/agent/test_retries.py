@@ -8,6 +8,7 @@ import pytest
 from placet.agent.model_answer import ModelAnswerCut, StreamCut
 from placet.agent.retries import backoff_seconds, judge
 from placet.contracts.errors import PlacetError
+from placet.runtime.watchdog import TooLong
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 
@@ -147,3 +148,22 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 def test_backoff_is_spread_by_chance() -> None:
     """Replicas that failed together do not come back together."""
     assert (0.25, 0.375) == (backoff_seconds(1, 0.0), backoff_seconds(1, 0.5))
+
+
+def ended(how: str) -> Exception:
+    """Return the watchdog's end of an attempt, as litellm hands it on."""
+    taken = failing("MidStreamFallbackError", 500, base="ServiceUnavailableError")
+    try:
+        raise TooLong("too long")  # noqa: TRY301
+    except TooLong as error:
+        if how == "bare":
+            return error
+        setattr(taken, how, error)
+    return taken
+
+
+@pytest.mark.parametrize("how", ["bare", "__cause__", "__context__", "original_exception"])
+def test_what_the_watchdog_ended_is_not_tried_again(how: str) -> None:
+    """No provider failed, and the same input would keep the loop as long again."""
+    failure = judge(ended(how), NOW)
+    assert (0, True) == (failure.retries_max, failure.reason.startswith("TooLong at test_retries.py:"))
