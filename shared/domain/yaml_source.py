@@ -27,6 +27,8 @@ SOURCE_BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 48
 #: Most nodes a document may have once its aliases are written out: an alias bomb ends here.
 NODES_MAX = 50_000
+#: Most characters of texts and keys a document may have once its aliases are written out.
+CHARACTERS_MAX = 2 * SOURCE_BYTES_MAX
 
 #: Keys and indexes that lead from the top of a document to a value.
 Steps = tuple[str | int, ...]
@@ -123,6 +125,7 @@ class YamlSource:
     keys: dict[Steps, Node] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
     nodes: int = 0
+    characters: int = 0
 
     def report(self, steps: Steps, problem: str, *, at_key: bool = False, inside: int | None = None) -> None:
         """Note a problem at the value of `steps`, or at its key, or at character `inside` of a text value.
@@ -190,7 +193,8 @@ class YamlSource:
     def read(self, node: Node, steps: Steps) -> Any:
         """Return the plain value of `node` and remember where it and everything below it stands."""
         self.nodes += 1
-        if self.nodes > NODES_MAX or len(steps) > DEPTH_MAX:
+        self._count(node)
+        if len(steps) > DEPTH_MAX:
             self.stop(node.start_mark.index, "aliases make the document too large")
         self.values[steps] = node
         if isinstance(node, MappingNode) and node.tag == f"{_TAG}map":
@@ -199,9 +203,16 @@ class YamlSource:
             return [self.read(child, (*steps, index)) for index, child in enumerate(node.value)]
         return self._read_scalar(node)
 
+    def _count(self, node: Node) -> None:
+        """Count what a value or a key writes; stop where aliases make it too much."""
+        self.characters += len(node.value) if isinstance(node, ScalarNode) else 0
+        if self.nodes > NODES_MAX or self.characters > CHARACTERS_MAX:
+            self.stop(node.start_mark.index, "aliases make the document too large")
+
     def _read_mapping(self, node: MappingNode, steps: Steps) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in node.value:
+            self._count(key)
             if not isinstance(key, ScalarNode) or key.tag != f"{_TAG}str":
                 self._note(key.start_mark.index, "a key must be text: put it in quotes")
             elif key.value in result:

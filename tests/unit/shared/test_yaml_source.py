@@ -140,6 +140,14 @@ def test_check_without_problems_passes() -> None:
         (b"a: 1\n---\nb: 1\n", "f:2:1: expected a single document in the stream: but found another document"),
         (b"a: \xc3\xa9\xff\n", "f:1:5: not UTF-8 text"),
         (b"#" * (SOURCE_BYTES_MAX + 1), f"f:1:1: larger than {SOURCE_BYTES_MAX} bytes"),
+        (
+            b"a: &a " + b"x" * 300_000 + b"\nb: [" + b"*a," * 1_000 + b"]\n",
+            "f:1:4: aliases make the document too large",
+        ),
+        (
+            b"a: {? &a " + b"x" * 300_000 + b"\n : 0}\nb: [" + b"{*a : 0}," * 1_000 + b"]\n",
+            "f:1:7: aliases make the document too large",
+        ),
         (b"a: [" + b"0," * NODES_MAX + b"]", f"f:1:{5 + 2 * (NODES_MAX - 3)}: more than {NODES_MAX} values"),
     ],
 )
