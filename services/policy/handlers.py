@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -98,6 +99,8 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
     others: list[Proposed] = []
     places: Places = {}
     for each in proposed:
+        # The calls of an envelope may be dear together; others have their turn between them.
+        await asyncio.sleep(0)
         if each.call.tool == COMMIT_TOOL:
             others.append(each)
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from cel_expr_python import cel
@@ -55,6 +55,24 @@ class ConditionFailed(PlacetError):
     """A condition gave no answer, for example because a value it compares is absent."""
 
 
+class Variables:
+    """What expressions of one environment look at. Whoever asks several of the same makes it once: it is dear."""
+
+    def __init__(self, values: Mapping[str, Any], environment: Any) -> None:
+        self._values = dict(values)
+        self._environment = environment
+
+    @cached_property
+    def activation(self) -> Any:
+        """The values as the library takes them; raises where it cannot."""
+        return self._environment.Activation(self._values)
+
+    @cached_property
+    def extent(self) -> Extent:
+        """How large they are."""
+        return extent_of(self._values)
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A compiled expression."""
@@ -79,22 +97,23 @@ class Expression:
         """Return an expression of the same environment that `checked` has in the form of `Expression.checked`."""
         return Expression(self.text, self._environment.deserialize(checked), self._environment)
 
-    def value(self, variables: Mapping[str, Any]) -> Any:
+    def value(self, variables: Mapping[str, Any] | Variables) -> Any:
         """Return its value; raise ConditionFailed where it has none, or where its variables are too large for it."""
+        ready = variables if isinstance(variables, Variables) else Variables(variables, self._environment)
         if self._weighed is not None:
             try:
-                check_cost(self._weighed, extent_of(variables))
+                check_cost(self._weighed, ready.extent)
             except TooCostly as error:
                 raise ConditionFailed(f"the call is too large for the condition: {error}") from error
         try:
-            found = self._compiled.eval(data=dict(variables))
+            found = self._compiled.eval(activation=ready.activation)
         except Exception as error:  # fail closed: a value that CEL cannot take has no answer
             raise ConditionFailed(str(error) or type(error).__name__) from error
         if found.type() == cel.Type.ERROR:
             raise ConditionFailed(_plain(str(found.value())))
         return found.value()
 
-    def holds(self, variables: Mapping[str, Any]) -> bool:
+    def holds(self, variables: Mapping[str, Any] | Variables) -> bool:
         """Return its value, which must be true or false; raise ConditionFailed for any other, and for none."""
         value = self.value(variables)
         if value is not True and value is not False:
@@ -131,6 +150,10 @@ class Environment:
         self._environment = cel.NewEnv(
             variables=dict(variables), extensions=[ext_strings.ExtStrings()], functions=declared
         )
+
+    def variables(self, values: Mapping[str, Any]) -> Variables:
+        """Return values that several expressions of this environment look at."""
+        return Variables(values, self._environment)
 
     def compile(self, text: str) -> Expression:
         """Return the compiled `text`; raise ConditionInvalid with everything that CEL says against it.

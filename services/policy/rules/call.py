@@ -36,6 +36,8 @@ class CallFacts:
     origins: Origins | None = None
     #: Of `commit_changes`: those of its entries that policy let this conversation stage.
     staged: tuple[StagedEntry, ...] | None = None
+    #: What conditions have made of it, by what they know it by; what differs in anything has it made anew.
+    prepared: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, call: ToolCall) -> Self:

@@ -15,7 +15,17 @@ from typing import Any
 
 from placet.contracts.visitors import rule_name
 from placet.domain.catalog import ToolSpec
-from placet.domain.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
+from placet.domain.cel import (
+    INT,
+    STRING,
+    TEXTS,
+    VALUES,
+    ConditionInvalid,
+    Environment,
+    Expression,
+    Variables,
+    check_condition,
+)
 from placet.domain.origins import by_text
 from placet.domain.tool_schema import argument_names, closed
 from placet.policy.rules.asking_origins import NAME, looking_at, never_said, origin_of
@@ -63,10 +73,11 @@ class CelCondition:
 
     def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
         """Return the condition's value for `call`; raise ConditionFailed where it has none."""
+        variables = _variables(call, spec)
         if NAME not in self.text:
-            return self.expression.holds(_activation(call, spec))
+            return self.expression.holds(variables)
         with looking_at(None if call.origins is None else by_text(call.origins, call.arguments)):
-            return self.expression.holds(_activation(call, spec))
+            return self.expression.holds(variables)
 
 
 def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
@@ -128,7 +139,15 @@ def known_steps(steps: Sequence[str], parameters: Any) -> int:
     return len(steps)
 
 
-def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
+def _variables(call: CallFacts, spec: ToolSpec) -> Variables:
+    """Return what conditions look at, made once for all of them that ask about a call."""
+    known: tuple[ToolSpec, Variables] | None = call.prepared.get("variables")
+    if known is None or known[0] is not spec:
+        known = call.prepared["variables"] = spec, _environment().variables(_values(call, spec))
+    return known[1]
+
+
+def _values(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
     return {
         "arguments": _numbers_as_declared(call.arguments, spec.parameters),
         "tool": call.tool,

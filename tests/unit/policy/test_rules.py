@@ -237,6 +237,17 @@ def test_endless_condition_holds_the_call() -> None:
     assert Effect.REQUIRE_APPROVAL == verdict.effect
 
 
+def test_the_values_of_a_call_are_made_once_for_all_rules() -> None:
+    """Large arguments cost the same under sixty rules as under one; a call that differs has its own."""
+    spec = a_tool()
+    conditions = [compile_condition(f"arguments.amount > {limit}.0", [spec]) for limit in (1, 2)]
+    call = a_call({"amount": 1.5})
+    first, made = conditions[0].holds(call, spec), call.prepared["variables"]
+    second, then = conditions[1].holds(call, spec), call.prepared["variables"]
+    assert (True, False, True) == (first, second, made is then)
+    assert (False, {}) == (conditions[0].holds(replace(call, arguments={"amount": 1}), spec), replace(call).prepared)
+
+
 @pytest.mark.parametrize("requester", ["v77", "visitor:v77", "visitor:conversation-1"])
 def test_a_rule_for_visitors_is_for_named_ones_too(requester: str) -> None:
     """A visitor whom their frontend named has a bare name everywhere else; a deny rule must not miss them."""
