@@ -75,3 +75,13 @@ async def test_a_lost_attempt_is_not_repeated_while_its_tool_is_stopped(place: P
         place.sql("DELETE FROM read.stops")
         assert (1, 2) == (await house.sweep("repeat-lost"), place.execution(call).fence)
         await house.idle()
+
+
+async def test_a_lost_attempt_that_is_stopped_keeps_no_other_waiting(place: Premises) -> None:
+    """The one that was lost first waits for the end of the stop, and the next one is repeated."""
+    async with open_house(place) as house:
+        await a_lost_call(place, "wait_repeatable")
+        other, _ = await a_lost_call(place, "wait_repeatable_verified")
+        stop(place, tool="wait_repeatable")
+        assert (1, 2) == (await house.sweep("repeat-lost"), place.execution(other).fence)
+        await house.idle()
