@@ -29,11 +29,12 @@ VIEWS: dict[str, str] = {
     "workspace_entries": """
         SELECT e.call_id, e.workspace_id, w.tenant, w.conversation_id, e.position, e.tool, e.pool, e.kind, e.digest,
                e.keys, e.summary, e.decide, e.on_failure, e.state, e.commit_call_id, e.error, e.staged_at, e.ended_at,
-               coalesce(CAST(x.call AS json) ->> 'shown_arguments', CAST(x.call AS json) ->> 'arguments')
-               AS shown_arguments, CAST(nullif(x.call, '') AS json) ->> 'requester' AS requester
+               coalesce(x.call ->> 'shown_arguments', x.call ->> 'arguments') AS shown_arguments,
+               x.call ->> 'requester' AS requester
         FROM executor.workspace_entries AS e
         JOIN executor.workspaces AS w USING (workspace_id)
-        JOIN executor.executions AS x ON x.call_id = e.call_id
+        JOIN (SELECT call_id, CAST(nullif(call, '') AS json) AS call FROM executor.executions) AS x
+            ON x.call_id = e.call_id
     """,
     # One row for each key that an entry touches, in `ordinal`; `kind` is create, change or delete.
     "workspace_changes": """

@@ -34,8 +34,10 @@ REPLAYED_MAX = 20_000
 #: How a text that was sent is called in problems.
 RULEBOOK, CASES, CALL = "rulebook", "cases", "call"
 #: What is said to others than the house: in place of people, and of a call that names another tenant.
-UNTOLD = "Who is who is told to administrators of the house alone."
-NOBODY = f"{UNTOLD} Nobody is listed here: groups have no members, and people no attributes."
+NOBODY = (
+    "Who is who is told to administrators of the house alone. "
+    "Nobody is listed here: groups have no members, and people no attributes."
+)
 NOT_OWN = "a call of another tenant is tried by administrators of the house alone"
 #: Niceness of the process: judging comes first.
 _NICE = 10
@@ -137,11 +139,10 @@ def _rulebook(trial: Trial) -> tuple[Rulebook, str]:
         unseen = NOBODY if trial.tenant and names_directory(source) else ""
         return rulebook_from(source, trial.people, lenient=bool(unseen)), unseen
     active = rulebook_from(_source(RULEBOOK, trial.active), trial.directory, lenient=True)
-    active = replace(active, directory=trial.directory)
+    active = replace(active, directory=trial.people)
     if not trial.tenant:
         return active, ""
-    rules = tuple(rule for rule in active.rules if fnmatchcase(trial.tenant, rule.tenant))
-    return replace(active, rules=rules), UNTOLD
+    return replace(active, rules=tuple(rule for rule in active.rules if fnmatchcase(trial.tenant, rule.tenant))), NOBODY
 
 
 def _source(name: str, text: str) -> YamlSource:

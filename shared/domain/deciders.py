@@ -260,7 +260,7 @@ def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
     """Return why an approval cannot be approved by anybody as things are now; empty where it can.
 
     Nobody counts operators, who are whoever has a key, so where they may decide there are always enough. `opened_by`
-    is who opened the conversation and may decide too, as far as that is known.
+    is who may have asked beside the requester, as far as that is known.
     """
     ways = panels(held)
     lacking = [

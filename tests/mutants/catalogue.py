@@ -276,7 +276,7 @@ MUTANTS = (
         "grant-of-somebody-without-rights",
         "a grant holds although its owner could not approve the call alone any more",
         "services/policy/rules/grants.py",
-        "        and decides_alone(grant.owner, call, approval, directory)\n",
+        "        and decides_alone(grant.owner, call, approval, directory, keyless=grant.key_id is None)\n",
         "",
         (*_POLICY, "tests/integration/policy/test_grants.py"),
     ),

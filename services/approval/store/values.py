@@ -49,9 +49,9 @@ class Earlier:
     answer: dict[str, Any]
 
     def is_from(self, claims: DecisionClaims) -> bool:
-        """Tell whether `claims` are the same decision, sent again."""
-        mine = (self.approval_id, self.person, self.verb, self.digest, self.details)
-        return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
+        """Tell whether `claims` are the same decision, sent again; who may have asked can be others by then."""
+        mine = (self.approval_id, self.person, self.verb, self.digest, _wished(self.details))
+        return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, _wished(details_of(claims)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,10 @@ def reading_from(row: Row) -> Reading:
         tuple(row["earlier"]),
         Today(row["rulebook_now"] or "", row["directory_now"] or "", people_since=bool(row["people_since"])),
     )
+
+
+def _wished(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in details.items() if name not in {"opened_by", "key_made_by"}}
 
 
 def details_of(claims: DecisionClaims) -> dict[str, Any]:

@@ -27,12 +27,12 @@ from placet.domain.approvers import name_of
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Person
 from placet.gateway.approvals.store.links import settle_link, use_links
-from placet.gateway.conversations.store import note_relay
+from placet.gateway.conversations.store import note_words
 from placet.gateway.http.awaited import Awaited, Waiting
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
-from placet.gateway.store.read import Row, load_approval, load_approvals, load_execution, shown_in, why_stopped
+from placet.gateway.store.read import Row, load_approval, load_approvals, load_execution, why_stopped
 from placet.gateway.texts import time_text
 from placet.gateway.workspaces.plans import check_edit, plans_of
 from placet.runtime.batcher import Batcher
@@ -208,11 +208,11 @@ class Decisions:
                     outcomes.append(refusal)
                     continue
                 claims = _claims(wish, approval, work.now)
-                if wish.ask.verb == "respond":
+                fits = (approval["state"], approval["digest"]) == ("pending", wish.ask.digest)
+                if wish.ask.verb == "respond" and fits:
                     # The model does what these words say, in the requester's name.
                     place = (approval["tenant"], approval["conversation_id"])
-                    shown = await shown_in(work.connection, [place])
-                    await note_relay(work.connection, shown.get(place, place), wish.caller.writers)
+                    await note_words(work.connection, place, wish.caller.writers)
                 work.cause = wish.cause
                 work.emit(self._signed(claims), key=claims.decision_id)
                 outcomes.append((approval, claims))

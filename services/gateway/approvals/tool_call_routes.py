@@ -20,6 +20,7 @@ from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.audit.history import LOOKED_AT
 from placet.gateway.conversations.items import arguments_value, outcome_status, status_of
 from placet.gateway.conversations.rules import call_status
+from placet.gateway.conversations.store import note_words
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of, place_of
@@ -217,6 +218,8 @@ async def resolve(
         by=caller.person,
     )
     async with deps.runtime.units.begin() as work:
+        if word.note:
+            await note_words(work.connection, (caller.tenant, execution["conversation_id"]), caller.writers)
         work.emit(signed(word, deps.signer, work.now))
     response.headers["location"] = f"/v1/tool-calls/{call_id}"
     return ResolutionSent(id=call_id, outcome=said.outcome)

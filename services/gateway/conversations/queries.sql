@@ -46,10 +46,10 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id
 -- Messages whose conversations are still as they were when these were written, and no job's.
 effect AS (
     SELECT w.key
-    FROM unnest(:post_keys::text[], :tenants::text[], :conversation_ids::text[], :revisions::int[])
-        AS w (key, tenant, conversation_id, revision)
+    FROM unnest(:post_keys::text[], :tenants::text[], :conversation_ids::text[], :revisions::int[], :askers::text[])
+        AS w (key, tenant, conversation_id, revision, askers)
     JOIN gateway.conversations c USING (tenant, conversation_id)
-    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision AND NOT EXISTS (
+    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision AND c.relayed_by = w.askers AND NOT EXISTS (
         SELECT FROM read.conversations r
         WHERE r.tenant = w.tenant AND r.conversation_id = w.conversation_id AND r.job_id IS NOT NULL
     )

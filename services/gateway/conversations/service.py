@@ -290,13 +290,14 @@ class Posts:
                 conversation = await self._conversation(work.connection, post.caller, post.place)
                 message = message_of(post.caller, post.writing, conversation)
                 known_agent(self._agents, message.tenant, message.agent)
+                holders = _askers(post.caller, message, conversation)
+                if not conversation.knows(holders):
+                    await store.note_relay(work.connection, conversation.place, holders)
+                    self._conversations.pop(conversation.place, None)
+                    conversation = await self._conversation(work.connection, post.caller, post.place)
             except Refused as refusal:
                 outcomes[at] = refusal
                 continue
-            holders = _askers(post.caller, message, conversation)
-            if not conversation.knows(holders):
-                await store.note_relay(work.connection, conversation.place, holders)
-                self._conversations.pop(conversation.place, None)
             if post.writing.message_id:
                 texts[key] = _hash(message.text)
             work.cause = post.cause

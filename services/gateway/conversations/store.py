@@ -13,6 +13,7 @@ from typing import Any
 from placet.gateway.conversations.holder import Held
 from placet.gateway.conversations.items import Item, ItemType
 from placet.gateway.states import State
+from placet.gateway.store.read import shown_in
 from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
 from placet.runtime.work import Work
@@ -50,7 +51,7 @@ class Conversation:
     held_reason: str = ""
     #: Up to which item clients were told that ask for what is new; None where none has asked yet.
     told_seq: int | None = None
-    #: Who had a key that wrote here for the end user, separated by spaces; not its opener where that may decide.
+    #: Who may have asked here, as `read.opened_by` has it, separated by spaces; not its opener where that may decide.
     relayed_by: str = ""
     #: The job that works in it, whose own or an attempt's it is; None for one in which people write.
     job_id: str | None = None
@@ -63,7 +64,7 @@ class Conversation:
         return self.tenant, self.conversation_id
 
     def knows(self, holders: Iterable[str]) -> bool:
-        """Tell whether it is known that these people can have asked for the end user."""
+        """Tell whether it is known that these people may have asked here."""
         known = {*self.relayed_by.split(), *([self.created_by] if self.opener_decides else ())}
         return known.issuperset(holders)
 
@@ -134,9 +135,16 @@ async def open_conversation(connection: Connection, opening: Opening) -> None:
 
 
 async def note_relay(connection: Connection, place: Place, holders: Iterable[str]) -> None:
-    """Remember that these people can have asked here for the end user: they have a key with which that was done."""
+    """Remember that these people may have asked here: they have a key with which that was done, or wrote themselves."""
+    here = {"tenant": place[0], "conversation_id": place[1]}
+    await connection.run(QUERIES.adopt_conversation, **here)
     for holder in holders:
-        await connection.run(QUERIES.note_relay, tenant=place[0], conversation_id=place[1], holder=holder)
+        await connection.run(QUERIES.note_relay, **here, holder=holder)
+
+
+async def note_words(connection: Connection, place: Place, writers: Iterable[str]) -> None:
+    """Remember who gave the model words about a call: where its conversation is shown, the one that called its job."""
+    await note_relay(connection, (await shown_in(connection, [place])).get(place, place), writers)
 
 
 async def renew_token(
@@ -161,7 +169,7 @@ async def mark_told(connection: Connection, place: Place, number: int) -> None:
 async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[str]:
     """Store the messages that were handed over under the keys of `posts`; return the keys of those stored.
 
-    One whose conversation has ended since, is held otherwise, or is a job's, is not.
+    One whose conversation has ended since, is held otherwise, is a job's, or knows others who may have asked, is not.
     """
     found = await work.execute_once(
         QUERIES.post_messages,
@@ -169,6 +177,7 @@ async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[st
         tenants=[each.tenant for each in posts.values()],
         conversation_ids=[each.conversation_id for each in posts.values()],
         revisions=[each.holder_revision for each in posts.values()],
+        askers=[each.relayed_by for each in posts.values()],
     )
     return {row["key"] for row in found}
 

@@ -14,6 +14,7 @@ from placet.contracts.messages import DiscardChanges, ProposeChanges
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.gateway.conversations.access import check_for, check_writable
 from placet.gateway.conversations.items import arguments_value
+from placet.gateway.conversations.store import note_words
 from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -178,6 +179,8 @@ async def discard(
         tenant=caller.tenant, conversation_id=conversation_id, by=caller.person, reason=said.reason.strip()
     )
     async with deps.runtime.units.begin() as work:
+        if word.reason:
+            await note_words(work.connection, (caller.tenant, conversation_id), caller.writers)
         work.emit(word)
     return AskedOut(conversation_id=conversation_id, workspace_id=workspace["workspace_id"], asked="discard")
 

@@ -45,28 +45,33 @@ def would_be_held(call: CallFacts, approval: ApprovalRule) -> WouldBeHeld:
     return WouldBeHeld(AskedCall(**same, arguments=_text_of(call)), approval)
 
 
-def voter(identity: str, call: CallFacts) -> Voter:
+def voter(identity: str, call: CallFacts, *, keyless: bool = False) -> Voter:
     """Return somebody known as surely as they can be; whoever is no person has a conversation's token at most.
 
-    Whose key may decide is not known here, so every person may be one of the operators.
+    Whose key may decide is not known here, so every person may be one of the operators, but for the `keyless`, who are
+    what the directory says.
     """
     if not is_person(identity):
         return Voter(identity, ("requester",), "conversation_token", call.conversation_id)
     roles = ("operators", "requester") if identity == call.requester else ("operators",)
-    return Voter(identity, roles, "api_key")
+    return Voter(identity, roles, "web_session" if keyless else "api_key")
 
 
-def panels_of(identity: str, call: CallFacts, approval: ApprovalRule, directory: Directory) -> frozenset[int]:
+def panels_of(
+    identity: str, call: CallFacts, approval: ApprovalRule, directory: Directory, *, keyless: bool = False
+) -> frozenset[int]:
     """Return the numbers of the panels in which somebody could approve `call`; 0 is `approvers` itself."""
-    held, who = would_be_held(call, approval), voter(identity, call)
+    held, who = would_be_held(call, approval), voter(identity, call, keyless=keyless)
     if not deciders.strong_enough(held, who.proof):
         return frozenset()
     return deciders.own_panels(held, who, directory)
 
 
-def decides_alone(identity: str, call: CallFacts, approval: ApprovalRule, directory: Directory) -> bool:
+def decides_alone(
+    identity: str, call: CallFacts, approval: ApprovalRule, directory: Directory, *, keyless: bool = False
+) -> bool:
     """Tell whether somebody's approval of `call` would be enough."""
-    held, own = would_be_held(call, approval), panels_of(identity, call, approval, directory)
+    held, own = would_be_held(call, approval), panels_of(identity, call, approval, directory, keyless=keyless)
     ways = deciders.panels(held)
     return all(
         any(number in own and ways[number].approvals == 1 for number in wanted)

@@ -188,7 +188,7 @@ def _owner_problem(asked: GrantAsked, call: CallFacts, approval: ApprovalRule, d
         return f"{asked.owner} is not active any more"
     if not is_person(asked.owner) and asked.scope != "conversation":
         return "somebody without a key can allow things in their own conversation only"
-    if not decides_alone(asked.owner, call, approval, directory):
+    if not decides_alone(asked.owner, call, approval, directory, keyless=asked.key_id is None):
         return f"{asked.owner} cannot approve such a call alone"
     return ""
 
@@ -214,16 +214,15 @@ def covering(
 ) -> list[Grant]:
     """Return the grants that let a call through that is held under `approval`, in the order given.
 
-    Who could not approve the call alone by now lets nothing through: not who left the group or, known without a key,
-    the directory, not who asks for it themselves under four eyes, and nobody where two must approve.
+    Who could not approve the call alone by now lets nothing through: not who left the group, nor, known without a key,
+    the directory or its `operators`; not who asks for it themselves under four eyes; and nobody where two must approve.
     """
     return [
         grant
         for grant in grants
         if grant.fits(terms)
         and grant.covers(call.arguments)
-        and (grant.key_id is not None or not is_person(grant.owner) or directory.person(grant.owner) is not None)
-        and decides_alone(grant.owner, call, approval, directory)
+        and decides_alone(grant.owner, call, approval, directory, keyless=grant.key_id is None)
     ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -392,6 +393,39 @@ async def test_four_eyes_count_who_told_the_model_what_to_ask(house: House) -> N
             assert 200 == (await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json=said)).status_code
     await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="person:ben")
     assert "person:ben ~person:ada" == house.approvers.claims[-1].opened_by
+
+
+async def test_four_eyes_count_who_answered_where_no_door_of_ours_was_used(house: House) -> None:
+    """A conversation that began over AMQP, or a job's, is known to the gateway once somebody counts in it."""
+    known = {"tenant": "acme", "agent": "default", "language": "en", "labels": {}}
+    insert(house.url, "conversations", conversation_id="acme_over-amqp", **known)
+    row = an_approval_row(a_call(), conversation_id="acme_over-amqp")
+    insert(house.url, "approvals", **row)
+    said = {"decision": "respond", "digest": row["digest"], "response": "Pay twice"}
+    async with house.client(house.key("decide", person="ada")) as ada:
+        path = f"/v1/approvals/{row['approval_id']}/decisions"
+        assert 409 == (await ada.post(path, json={**said, "digest": "b" * 64})).status_code
+        await decide(house, house.key("decide", person="dora"), approval_id="b", conversation_id="acme_over-amqp")
+        assert 200 == (await ada.post(path, json=said)).status_code
+    await decide(house, house.key("decide", person="dora"), approval_id="c", conversation_id="acme_over-amqp")
+    assert ["", "~person:ada"] == [house.approvers.claims[at].opened_by for at in (-3, -1)]
+
+
+async def test_four_eyes_count_who_writes_again_after_they_were_forgotten(house: House) -> None:
+    """What the gateway remembers of a conversation is not taken for what is known of it by now."""
+    async with (
+        house.client(house.key("chat", person="ben")) as ben,
+        house.client(house.key("chat", person="ada")) as ada,
+    ):
+        place = (await ben.post("/v1/conversations", json={})).json()["id"]
+        for again in (False, False, True):
+            if again:
+                # As an erasure leaves it.
+                with psycopg.connect(house.url) as connection:
+                    connection.execute("UPDATE gateway.conversations SET relayed_by = 'person:ben ~person:erased-1'")
+            assert 202 == (await ada.post(f"/v1/conversations/{place}/messages", json={"text": "Pay"})).status_code
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="person:ben")
+    assert ["person:ben ~person:erased-1 ~person:ada"] == [claims.opened_by for claims in house.approvers.claims]
 
 
 async def test_four_eyes_count_who_took_a_token_in_a_browser(house: House) -> None:

@@ -136,12 +136,18 @@ async def test_a_calls_history_is_for_those_who_may_see_its_approval(house: Hous
 async def test_an_administrator_resolves_an_unknown_outcome(house: House) -> None:
     """The word goes, signed, to the pool that ran the call, with who said it."""
     call_id = a_told_call(house)
+    known = {"tenant": "acme", "conversation_id": "c", "agent": "default", "language": "en", "labels": {}}
+    insert(house.url, "conversations", **known)
     with psycopg.connect(house.url, autocommit=True) as connection:
         connection.execute("UPDATE read.executions SET state = 'unknown', result_kind = 'unknown'")
     async with house.client(house.key("admin", person="grace")) as admin:
         body = {"outcome": "did_not_run", "note": "no such order"}
         answer = await admin.post(f"/v1/tool-calls/{call_id}/resolution", json=body)
         word = await asyncio.wait_for(house.words.get(), 10)
+    with psycopg.connect(house.url) as connection:
+        noted = connection.execute("SELECT relayed_by FROM gateway.conversations").fetchall()
+    # The model reads the note, so they may have asked for what comes.
+    assert [("~person:grace",)] == noted
     assert (202, f"/v1/tool-calls/{call_id}") == (answer.status_code, answer.headers["location"])
     assert (call_id, "default", "did_not_run", "no such order", "person:grace") == (
         word.call_id,

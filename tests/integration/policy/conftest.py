@@ -75,7 +75,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PolicySettings:
     create_keys(folder)
     (folder / "rulebook.yaml").write_text(_RULEBOOK)
     # Who gives grants without a key is known by the directory alone.
-    (folder / "people.yaml").write_text("people: {ada: {name: Ada}, bob: {name: Bob}}\ngroups: {}\n")
+    people = "people: {ada: {name: Ada}, bob: {name: Bob}}\ngroups: {operators: [ada, bob]}\n"
+    (folder / "people.yaml").write_text(people)
     return PolicySettings(keys=folder, rulebook=folder / "rulebook.yaml")
 
 

@@ -71,7 +71,7 @@ rules:
 def watching(settings: PolicySettings) -> PolicySettings:
     """Settings that name the rulebook with veto windows."""
     path = settings.keys / "watching.yaml"
-    path.write_text(WATCHING)
+    path.write_text(f"directory: {settings.keys}/people.yaml\n{WATCHING}")
     return settings.model_copy(update={"rulebook": path})
 
 

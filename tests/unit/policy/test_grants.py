@@ -176,6 +176,15 @@ def test_grant_of_somebody_who_left_covers_nothing(rulebook: Rulebook) -> None:
     assert not covers(rulebook, ANYBODY, Directory(), key_id=None)
 
 
+@pytest.mark.parametrize(("key_id", "covered"), [("key-1", True), (None, False)])
+def test_who_left_the_operators_keeps_no_grant_without_a_key(
+    rulebook: Rulebook, key_id: str | None, *, covered: bool
+) -> None:
+    """Of who showed a key nobody here knows whether it may decide; of the others the directory says it."""
+    directory = Directory(people={"ada": Person("ada"), "bob": Person("bob")}, groups={"operators": frozenset({"bob"})})
+    assert covered == covers(rulebook, ANYBODY, directory, key_id=key_id)
+
+
 @pytest.mark.parametrize(
     ("approval", "owner", "covered"),
     [
@@ -218,7 +227,8 @@ def covers(rulebook: Rulebook, approval: ApprovalRule, directory: Directory, **c
 
 def test_grant_cannot_be_given_by_somebody_who_left(rulebook: Rulebook) -> None:
     """Policy looks again, after approval did."""
-    asked = a_grant_request(a_proposal(rulebook, "ship").call, expires_at=NOON + timedelta(minutes=1))
+    until = NOON + timedelta(minutes=1)
+    asked = a_grant_request(a_proposal(rulebook, "ship").call, expires_at=until, key_id="key-1")
     said = [grants.refusal(asked, rulebook, directory, NOON, {}) for directory in (Directory(), GONE)]
     assert ["", "person:ada is not active any more"] == said
 

@@ -8,7 +8,7 @@ import pytest
 
 from placet.domain.directory import Directory, Person
 from placet.domain.yaml_source import RulebookInvalid
-from placet.policy.trial_process import NOBODY, NOT_OWN, UNTOLD, Limits, Trial, report
+from placet.policy.trial_process import NOBODY, NOT_OWN, Limits, Trial, report
 
 TOOLS = """
 tools:
@@ -35,8 +35,8 @@ CASE = "cases: [{name: c, call: {tool: pay%s}, expect: {effect: require_approval
 
 def tried(kind: Any, tenant: str, **what: Any) -> Any:
     """Return the report of a trial against the active rulebook, asked for in a tenant; empty: the house's."""
-    texts = {"rulebook": "", "cases": "", "call": {"tool": "pay"}} | what
-    trial = Trial(kind=kind, active=ACTIVE, directory=PEOPLE, limits=Limits(), tenant=tenant, **texts)
+    texts = {"active": ACTIVE, "rulebook": "", "cases": "", "call": {"tool": "pay"}} | what
+    trial = Trial(kind=kind, directory=PEOPLE, limits=Limits(), tenant=tenant, **texts)
     return report(trial, iter(()))
 
 
@@ -45,7 +45,17 @@ def test_a_tenant_sees_the_rules_for_its_own_calls_and_no_people(call: dict[str,
     """Neither another tenant's rules nor who is in a group are explained to its administrators."""
     found = tried("explain", "initech", call=call)
     assert ("all-pay", ["all-pay"]) == (found.rule, [each.rule for each in found.tried])
-    assert ([UNTOLD], [[]]) == (found.notes, [each.people for each in found.deciders])
+    assert ([NOBODY], [[]]) == (found.notes, [each.people for each in found.deciders])
+
+
+def test_whom_the_active_rules_know_is_not_found_out_by_asking() -> None:
+    """Whether a person is in a group of the house makes no difference to a tenant's administrators."""
+    grouped = ACTIVE.replace('tool: pay, tenant: "*"', "tool: pay, requester: 'group:finance'")
+    found = [
+        tried("explain", "initech", active=grouped, call={"tool": "pay", "requester": f"person:{each}"})
+        for each in ("ada", "bob")
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
