@@ -11,19 +11,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from itertools import chain
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
-from pydantic import PlainSerializer, ValidationError, WrapSerializer
+from pydantic import BaseModel, RootModel, ValidationError
 
-_SERIALIZERS = (PlainSerializer, WrapSerializer)
+#: Kinds of pydantic's schemas whose values are written as they are, if what stands in them is.
+_PLAIN = frozenset({"any", "none", "bool", "int", "float", "str", "bytes"})
+_HOLDING = frozenset({"list", "set", "frozenset", "dict", "nullable", "default"})
 
 
 def is_longer(value: Any, limit: int) -> bool:
     """Tell whether a value has certainly more than `limit` bytes as JSON; takes no more steps than that.
 
-    What the own code of a model makes of its fields is not counted, nor what cannot be JSON.
+    Of a model only what is written as it is counts, and nothing that cannot be JSON.
     """
     left = limit + 1
     ahead: list[Iterator[Any]] = [iter((value,))]
@@ -54,10 +56,10 @@ def _characters(part: Any) -> int:
         case str() | bytes() | bytearray():
             return len(part) + 1
         case int():
-            return part.bit_length() // 4
+            return max(part.bit_length() - 1, 0) * 3 // 10
         case Decimal() | PurePath():
             return len(str(part))
-        case Enum():
+        case Enum() | RootModel():
             return -2
         case _:
             return 0
@@ -70,7 +72,7 @@ def _parts(part: Any) -> Iterable[Any] | None:
         case str() | int() | float() | None:
             pass
         case dict():
-            found = chain.from_iterable(part.items())
+            found = _pairs(part)
         case list() | tuple() | set() | frozenset() | deque():
             found = part
         case Enum():
@@ -79,23 +81,58 @@ def _parts(part: Any) -> Iterable[Any] | None:
             found = (*part.errors(include_url=False), part.__cause__, part.__context__)
         case BaseException():
             found = (*part.args, *vars(part).values(), part.__cause__, part.__context__)
-        case _ if hasattr(type(part), "__pydantic_fields__"):
+        case RootModel():
+            found = (part.root if "root" in _written(type(part)) else None,)
+        case BaseModel():
             found = _fields(part)
-        case _ if is_dataclass(type(part)):
+        case _ if is_dataclass(type(part)) and not hasattr(type(part), "__pydantic_serializer__"):
             found = (getattr(part, each.name, None) for each in fields(part))
     return found
 
 
-def _fields(model: Any) -> Iterator[Any]:
-    """Yield what a model writes of its fields, but for those that its own code writes."""
-    kind = type(model)
-    own = kind.__pydantic_decorators__
-    if own.model_serializers:
-        return
-    written = {name for each in own.field_serializers.values() for name in each.info.fields}
-    for name, field in kind.__pydantic_fields__.items():
-        if not (
-            field.exclude or written & {name, "*"} or any(isinstance(each, _SERIALIZERS) for each in field.metadata)
-        ):
-            yield getattr(model, name, None)
-    yield from chain.from_iterable((getattr(model, "__pydantic_extra__", None) or {}).items())
+def _pairs(part: dict[Any, Any]) -> Iterator[Any]:
+    """Yield keys and values, as long as no two keys can be the same once they are written."""
+    kind = str if isinstance(next(iter(part), None), str) else int
+    for key, value in part.items():
+        if not isinstance(key, kind):
+            return
+        yield key
+        yield value
+
+
+def _fields(model: BaseModel) -> Iterator[Any]:
+    """Yield what is written as it is of what a model holds."""
+    held, written = vars(model), _written(type(model))
+    yield from (held[name] for name in written if name in held)
+    if "*" in written:
+        yield from _pairs(model.__pydantic_extra__ or {})
+
+
+@lru_cache(maxsize=1024)
+def _written(kind: type[BaseModel]) -> frozenset[str]:
+    """Return the fields of a model that are written as they are, * for those that it does not name.
+
+    Others may be written as less than they hold: by own code, as the class they are declared to be, or not at all.
+    """
+    outer: Any = kind.__pydantic_core_schema__
+    inner = outer.get("schema", {})
+    if outer["type"] != "model" or "serialization" in outer or "serialization" in inner:
+        return frozenset()
+    if outer.get("root_model"):
+        return frozenset({"root"} if _is_plain(inner) else ())
+    if inner["type"] != "model-fields":
+        return frozenset()
+    written = {
+        name
+        for name, field in inner["fields"].items()
+        if _is_plain(field["schema"]) and not (field.keys() & {"serialization_exclude", "serialization_exclude_if"})
+    }
+    return frozenset(written if "extras_schema" in inner else {*written, "*"})
+
+
+def _is_plain(schema: Any) -> bool:
+    """Tell whether all of a value is written, whatever is given for it."""
+    if "serialization" in schema:
+        return False
+    inner = [schema[each] for each in ("schema", "items_schema", "keys_schema", "values_schema") if each in schema]
+    return schema["type"] in _PLAIN or (schema["type"] in _HOLDING and all(_is_plain(each) for each in inner))

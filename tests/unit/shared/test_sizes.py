@@ -6,21 +6,23 @@ import json
 from collections import deque
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
-from typing import Annotated, Any
+from enum import Enum, IntEnum
+from typing import Annotated, Any, NamedTuple
 
+import pydantic.dataclasses
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, PlainSerializer, ValidationError, field_serializer, model_serializer
+from pydantic import BaseModel, Field, PlainSerializer, RootModel, ValidationError, field_serializer, model_serializer
 from pydantic_core import to_jsonable_python
 
 from placet.contracts.sizes import is_longer, text_of
 
 LIMIT = 10_000
+KEYS = st.text() | st.integers() | st.booleans() | st.none() | st.tuples(st.text(), st.integers())
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner),
 )
 
 
@@ -81,10 +83,74 @@ class Counted(BaseModel):
         return len(self.rows)
 
 
+class Digit(IntEnum):
+    """Writes a digit of four bits."""
+
+    NINE = 9
+
+
+class Pair(NamedTuple):
+    """Writes two digits of four bits."""
+
+    a: int = 8
+    b: int = 9
+
+
+class Base(BaseModel):
+    """Is all that is written of what extends it."""
+
+    a: int = 1
+
+
+class Extended(Base):
+    """Holds more."""
+
+    b: str = "x" * LIMIT
+
+
+class Root(RootModel[int]):
+    """Writes a digit."""
+
+
+class ShortRoot(RootModel[Annotated[str, PlainSerializer(lambda text: text[:3])]]):
+    """Writes three characters."""
+
+
+class Declared(BaseModel, extra="allow"):
+    """Writes little of each field."""
+
+    __pydantic_extra__: dict[str, Base]
+    based: list[Base] = [Extended()]
+    either: Base | None = Extended()
+    inner: list[Annotated[str, PlainSerializer(lambda text: text[:3])]] = ["x" * LIMIT]
+    left_out: str = Field("x" * LIMIT, exclude_if=bool)
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    """Writes little of what it holds."""
+
+    left_out: Annotated[str, Field(exclude=True)] = "x" * LIMIT
+
+
 @given(PLAIN)
+@example([8] * LIMIT)
+@example([each % 10 for each in range(LIMIT)])
+@example([1 << each for each in range(200)])
+@example([Digit.NINE] * LIMIT)
+@example([Pair()] * LIMIT)
+@example([Root(8)] * LIMIT)
+@example(ShortRoot("x" * LIMIT))
+@example({("a", "1"): 1})
+@example({(): 1})
+@example({1: "x", "1": "x"})
+@example({"1": "x", 1: "x"})
+@example(Declared(other=Extended()))
+@example(Checked())
 def test_nothing_that_fits_is_longer(value: Any) -> None:
     """A value is never taken for longer than its JSON."""
-    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
+    plain = to_jsonable_python(value)
+    size = len(json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
     assert not is_longer(value, size)
 
 
@@ -106,6 +172,8 @@ def test_nothing_that_fits_is_longer(value: Any) -> None:
         Point(folded(0)),
         Anything(x=folded(0)),
         Anything.model_validate({"other": folded(0)}),
+        RootModel[list[Any]](folded(0)),
+        {1: folded(0)},
         {"deep": deque([{"x": [Point(Anything(x=folded(0)))]}])},
         ValueError(folded(0)),
         ExceptionGroup("several", [ValueError(folded(0))]),
