@@ -13,6 +13,10 @@ from placet.runtime.connections import Bounded
 
 #: Bytes of a request's line, headers and trailers, and of anything that the parser gathers without a word.
 HEAD_MAX = 65_536
+#: What a header weighs beside its bytes: what is made of it takes more room and time than a few of these.
+HEADER_WEIGHT = 64
+#: Bytes of a target; what looks for a file does so in a time that grows with the square of them.
+TARGET_MAX = 8_192
 
 
 #: Requests of one connection that wait behind the one that is answered; clients that know us send none.
@@ -28,7 +32,7 @@ class HeadTooLargeError(ValueError):
 
 
 class BoundedHttp(Bounded, HttpToolsProtocol):
-    """One connection. A request with a head beyond HEAD_MAX is refused, however it comes."""
+    """One connection. A request with a head or a target beyond its bound is refused, however it comes."""
 
     _head = _silent = 0
     _heard = False
@@ -50,13 +54,15 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the target."""
+        """Take a piece of the target, which comes before all else."""
         self._weigh(len(url))
+        if self._head > TARGET_MAX:
+            raise HeadTooLargeError
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, or a trailer."""
-        self._weigh(len(name) + len(value))
+        self._weigh(len(name) + len(value) + HEADER_WEIGHT)
         # Python unquotes cookies in a time that grows with the square of their backslashes, and none of ours has any.
         super().on_header(name, value.replace(b"\\", b"") if name.lower() == b"cookie" else value)
 
