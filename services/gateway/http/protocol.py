@@ -17,13 +17,11 @@ HEAD_MAX = 65_536
 HEADER_WEIGHT = 64
 #: Bytes of a target; what looks for a file does so in a time that grows with the square of them.
 TARGET_MAX = 8_192
-
-
 #: Requests of one connection that wait behind the one that is answered; clients that know us send none.
 PIPELINED_MAX = 8
 
 
-class TooManyError(ValueError):
+class TooManyPipelinedError(ValueError):
     """The parser turns it into an error of its own, which ends the connection."""
 
 
@@ -49,7 +47,7 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to weigh; one read can begin thousands of requests before any of them is answered."""
         if len(self.pipeline) >= PIPELINED_MAX:
-            raise TooManyError
+            raise TooManyPipelinedError
         self._head, self._heard = 0, True
         super().on_message_begin()
 
