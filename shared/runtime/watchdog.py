@@ -110,7 +110,10 @@ class _Watch:
                 self._asked = True
                 self._loop.call_soon_threadsafe(self._came_round)
             return
-        if task is None or used - self._since <= self._seconds or task in _LEISURE:
+        if task in _LEISURE:
+            # What it uses from then on counts, when its leisure has ended within the same step.
+            self._since = used
+        if task is None or used - self._since <= self._seconds:
             return
         # It may catch this and go on: then it has as long again.
         self._since = used

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from placet.gateway.http.errors import answer_with_problems
-from placet.runtime.watchdog import TooLong, at_leisure, leisurely, place_of, watchdog
+from placet.runtime.watchdog import TooLong, _Watch, at_leisure, leisurely, place_of, watchdog
 
 #: CPU that a step has here, in seconds, and what a step uses that is too long.
 SECONDS, LONGER = 0.2, 0.6
@@ -96,6 +96,26 @@ def test_a_step_that_keeps_the_loop_is_ended(
 ) -> None:
     """Also within a library's loop; several steps, several tasks of one round and own code have their time."""
     assert expected == run(_outcome(doing))
+
+
+@pytest.mark.parametrize(("after", "expected"), [(SECONDS / 2, "went on"), (LONGER, "ended")])
+def test_what_was_used_at_leisure_is_forgotten(after: float, expected: str) -> None:
+    """What the same step uses after that has the whole time, and no more."""
+
+    async def step() -> str:
+        watch = _Watch(asyncio.get_running_loop(), SECONDS)
+        watch.tick(0, None)
+        with at_leisure():
+            _use_cpu(LONGER)
+            watch.tick(0, None)
+        _use_cpu(after)
+        try:
+            watch.tick(0, None)
+        except TooLong:
+            return "ended"
+        return "went on"
+
+    assert expected == asyncio.run(step())
 
 
 def test_the_place_of_an_end_is_where_the_step_stood() -> None:
