@@ -114,7 +114,7 @@ class Bounded(asyncio.Protocol):
         """Await the next request; what is left of this one has no more time than before."""
         super().on_response_complete()  # type: ignore[misc]  # uvicorn's
         if self._owed is None and not self._answering():
-            self._await_request(IDLE_SECONDS + self._door.bounds.seconds)
+            self._await_next()
 
     def pause_writing(self) -> None:
         """Await that the client takes what it was answered."""
@@ -128,6 +128,10 @@ class Bounded(asyncio.Protocol):
 
     def _answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+
+    def _await_next(self) -> None:
+        self._stop_waiting()
+        self._await_request(IDLE_SECONDS + self._door.bounds.seconds)
 
     def _await_request(self, seconds: float) -> None:
         if self._whom is None:

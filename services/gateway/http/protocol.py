@@ -70,9 +70,11 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request."""
+        """End a request; one that was answered before has no more to come, and its time is over."""
         self._heard = True
         super().on_message_complete()
+        if self.cycle.response_complete:
+            self._await_next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is answered now; uvicorn tells the newest one, which may wait behind it."""
