@@ -10,7 +10,6 @@ import structlog
 from pydantic_core import to_json
 
 from placet.contracts.sizes import is_longer
-from placet.runtime.watchdog import place_of
 
 #: Tracebacks without the frames' locals: those hold keys, arguments and what people wrote.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
@@ -20,13 +19,13 @@ _NOISY = ("faststream", "aio_pika", "aiormq", "uvicorn.error", "uvicorn.access",
 
 
 def _within_bounds(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Tell of an error that would be far too long by its kind and its place."""
+    """Leave out the text of an error that would be far too long; its kind and its frames stay."""
     error = event.get("exc_info")
     if error and not isinstance(error, BaseException):
         error = (error if isinstance(error, tuple) else sys.exc_info())[1]
     if error and is_longer(error, _ERROR_BYTES_MAX):
-        del event["exc_info"]
-        event.update(error=type(error).__name__, place=place_of(error))
+        kind = type(error)
+        event["exc_info"] = (kind, Exception(f"{kind.__name__}, with too long a text"), error.__traceback__)
     return event
 
 

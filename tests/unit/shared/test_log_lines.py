@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -23,11 +24,11 @@ def _as_before() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def written(monkeypatch: pytest.MonkeyPatch, level: str) -> io.BytesIO:
+def written(monkeypatch: pytest.MonkeyPatch, level: str, fmt: str = "json") -> io.BytesIO:
     """Set logging up at a level and return what catches its lines."""
     caught = io.BytesIO()
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(caught, write_through=True))
-    set_up_logging(level)
+    set_up_logging(level, fmt)
     return caught
 
 
@@ -77,18 +78,37 @@ def test_an_error_tells_its_traceback_without_values(monkeypatch: pytest.MonkeyP
     assert ("JSONDecodeError", False) == (told["exc_type"], "no-4929" in json.dumps(told["frames"][1:]))
 
 
-def test_an_error_that_is_far_too_long_tells_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its text would write out all that it holds, as often as it holds it."""
-    caught, value = written(monkeypatch, "info"), object()
+def far_too_long() -> Exception:
+    """Return an error whose text would write out all that it holds, as often as it holds it."""
+    value: object = "x-4929"
     for _ in range(40):
         value = [value, value]
+    return ValueError(value)
+
+
+def test_an_error_that_is_far_too_long_tells_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else the event says stays as it is."""
+    caught = written(monkeypatch, "info")
     try:
-        raise ValueError(value)  # noqa: TRY301
+        raise far_too_long()
     except ValueError:
-        structlog.get_logger("test").exception("failed")
+        structlog.get_logger("test").exception("failed", error="told before")
     line = json.loads(caught.getvalue())
-    place = line["place"].rpartition("/")[2].partition(":")[0]
-    assert ("ValueError", "test_log_lines.py", False) == (line["error"], place, "exception" in line)
+    (told,) = line["exception"]
+    place = told["frames"][-1]["filename"].rpartition("/")[2]
+    assert ("told before", "ValueError", "test_log_lines.py") == (line["error"], told["exc_type"], place)
+    assert b"x-4929" not in caught.getvalue()
+
+
+def test_an_error_that_is_far_too_long_is_told_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a console too its kind and its frames stay, and it may come from a library that logs by itself."""
+    caught = written(monkeypatch, "info", "console")
+    try:
+        raise far_too_long()
+    except ValueError as error:
+        logging.getLogger("library").exception("failed", exc_info=error)
+    text = caught.getvalue().decode()
+    assert (True, True, False) == ("ValueError" in text, "test_log_lines.py" in text, "x-4929" in text)
 
 
 def test_levels_below_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
