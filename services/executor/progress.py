@@ -28,10 +28,10 @@ class Progress:
 
 def progress_of(fraction: object, text: object) -> Progress:
     """Return a report as it can be told, whatever a tool gave for it: cut to its bounds, what is no number is None."""
-    number = fraction if isinstance(fraction, int | float) and math.isfinite(fraction) else None
+    number = fraction if isinstance(fraction, int | float) and -math.inf < fraction < math.inf else None
     words = " ".join(text_of(text, 4 * PROGRESS_TEXT_MAX).replace("\x00", "\ufffd").split())
     cut = words if len(words) <= PROGRESS_TEXT_MAX else words[: PROGRESS_TEXT_MAX - 1] + "…"
-    return Progress(None if number is None else min(max(float(number), 0.0), 1.0), cut)
+    return Progress(None if number is None else float(min(max(number, 0), 1)), cut)
 
 
 def pause_after(age_seconds: float) -> float:

@@ -20,6 +20,8 @@ from pydantic import BaseModel, RootModel, ValidationError
 #: Kinds of pydantic's schemas whose values are written as they are, if what stands in them is.
 _PLAIN = frozenset({"any", "none", "bool", "int", "float", "str", "bytes"})
 _HOLDING = frozenset({"list", "set", "frozenset", "dict", "nullable", "default"})
+#: What one fault of a validation takes at least: where it is, what it is called, and what should be there.
+_FAULT_CHARACTERS = 50
 
 
 def is_longer(value: Any, limit: int) -> bool:
@@ -59,6 +61,9 @@ def _characters(part: Any) -> int:
             return max(part.bit_length() - 1, 0) * 3 // 10
         case Decimal() | PurePath():
             return len(str(part))
+        case ValidationError():
+            # Before all of them are made: there may be millions.
+            return part.error_count() * _FAULT_CHARACTERS
         case Enum() | RootModel():
             return -2
         case _:

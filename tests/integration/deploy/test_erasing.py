@@ -248,6 +248,7 @@ LONG_AGO = NOW - timedelta(days=40)
 ROOM = ("agent.conversations", HERE | {"turn_id": "t", "queued": 0})
 HELD = ("agent.conversations", HERE | {"queued": 1, "held": True})
 TURN = {"conversation_id": "c", "turn_id": "t", "state": "waiting", "open_calls": 1}
+ENTRY = HERE | {"call_id": "x", "workspace_id": "w", "decide": "on_request", "keys": []}
 ADA, VISITOR = {"kind": "person", "id": "person:ada"}, {"kind": "visitor", "id": "visitor:v80"}
 OPENED = ("gateway.conversations", HERE | {"created_by": "person:ada", "visitor": "v80", "holder": "agent"})
 RELAYED = ("gateway.conversations", HERE | {"relayed_by": "person:carl person:ada", "holder": "agent"})
@@ -257,6 +258,11 @@ ASKED = ("approval.approvals", WAITS | {"requester": "visitor:v80"})
 BY_BEA = ("approval.approvals", WAITS | {"requester": "person:bea"})
 KEY = {"person": "bea", "created_by": "person:ada", "secret_hash": "0" * 64, "scopes": ["chat"], "created_at": LONG_AGO}
 OWN = {"taken_over_at": NOW - timedelta(days=1), "taken_over_by": "code"}
+STAGED = [
+    ROOM,
+    ("agent.turns", TURN | {"author": ADA, "state": "finished", "open_calls": 0, "ended_at": NOW}),
+    ("agent.tool_calls", HERE | {"call_id": "x", "turn_id": "t", "state": "open", "digest": "0" * 64}),
+]
 JOB = {"job_id": "j", "state": "running"}
 TRY = {"conversation_id": "try"}
 CALLED = {"caller": HERE}
@@ -279,6 +285,8 @@ CALLED = {"caller": HERE}
         pytest.param([RELAYED, ROOM, ("agent.turns", TURN | {"author": VISITOR})], ["c"], id="relayed-to-a-turn"),
         pytest.param([ROOM, ("agent.turns", TURN | {"author": ADA})], ["c"], id="turn"),
         pytest.param([ROOM, ("agent.messages", HERE | {"author": ADA})], ["c"], id="queued"),
+        pytest.param([*STAGED, ("agent.staged_entries", ENTRY)], ["c"], id="staged"),
+        pytest.param(STAGED, [], id="no-more-staged"),
         pytest.param([ROOM, ("agent.messages", HERE | {"author": ADA, "turn_id": "t"})], [], id="read"),
         pytest.param([HELD, ("agent.messages", HERE | {"author": ADA})], ["c"], id="held"),
         pytest.param(
