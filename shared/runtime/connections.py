@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
+import h11
 import prometheus_client
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -175,6 +176,13 @@ class Bounded(asyncio.Protocol):
 
 class BoundedH11(Bounded, H11Protocol):
     """A connection that is read slowly, by a parser with bounds of its own."""
+
+    def data_received(self, data: bytes) -> None:
+        """Read some bytes; where they end a request that was answered before, its time is over."""
+        coming = self.conn.their_state is h11.SEND_BODY
+        super().data_received(data)
+        if coming and self.conn.their_state is not h11.SEND_BODY and self.cycle.response_complete:
+            self._await_next()
 
 
 def that_fit(bounds: Bounds, *, descriptors: int) -> Bounds:

@@ -105,14 +105,15 @@ async def test_an_answer_may_take_as_long_as_it_likes(http: type[Bounded]) -> No
         writer.close()
 
 
-async def test_a_request_that_was_answered_early_leaves_an_idle_connection() -> None:
+@READERS
+async def test_a_request_that_was_answered_early_leaves_an_idle_connection(http: type[Bounded]) -> None:
     """Once the rest of its body is there, the time for it is over: the next request may come later."""
 
     async def early(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    async with reached(early, BoundedHttp, replace(MANY, seconds=0.5)) as port:
+    async with reached(early, http, replace(MANY, seconds=0.5)) as port:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(POST + b"half")
         assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
