@@ -44,7 +44,7 @@ def test_approval_and_policy_refuse_the_same_grants(asked: dict[str, Any], exces
     wish = GrantWish(**said, expires_after_seconds=asked.get("seconds"))
     first = asking.problem(approval, claims_of(approval, "ada", "approve", grant=wish), a_directory())
     rulebook = rulebook_from(parse_yaml("rulebook.yaml", LIMITED.encode()))
-    ends = {"expires_at": NOON + timedelta(seconds=asked.get("seconds", 1))}
-    request = a_grant_request(a_proposal(rulebook, "ship").call, **said, **ends, key_id="key-1")
+    until = NOON + timedelta(seconds=asked.get("seconds", 1))
+    request = a_grant_request(a_proposal(rulebook, "ship").call, **said, expires_at=until, key_id="key-1")
     second = keeping.refusal(request, rulebook, Directory(), NOON, {})
     assert [excess is None] * 2 == [first == "", second == ""]
