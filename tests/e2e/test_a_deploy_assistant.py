@@ -94,7 +94,7 @@ async def test_a_plain_yes_in_the_chat_decides_where_the_rule_allows_it(frontend
     assert [taken] == [each["taken_as"] for each in shown]
     told = await visitor.get(f"/v1/approvals/{card['approval_id']}")
     decisions = [(each["person"], each["proof"], each["details"]) for each in told["decisions"]]
-    details = {"said": "Yes, please.", "opened_by": "- person:shop-frontend"}
+    details = {"said": "Yes, please.", "opened_by": "person:shop-frontend"}
     assert [(told["requester"], "conversation_token", details)] == decisions
     assert len(stage.begun("set_flag", visitor.conversation)) == 1
     assert not any("Yes, please." in str(request) for request in stage.model_log()["requests"])

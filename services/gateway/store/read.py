@@ -114,8 +114,8 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
 
 
 def _marked(people: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return each of these people once with the mark of who holds no token, separated by spaces; NULL for nobody."""
-    return sa.func.string_agg(sa.distinct(sa.func.concat(ANSWERED, people)), sa.literal_column("' '"))
+    """Return each of these people with the mark of who holds no token, separated by spaces; NULL for nobody."""
+    return sa.func.string_agg(sa.func.concat(ANSWERED, people), sa.literal_column("' '"))
 
 
 def _openers() -> sa.ColumnElement[Any]:
@@ -230,7 +230,7 @@ async def load_approvals(connection: Connection, keys: Collection[tuple[str, str
 
 
 async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return approvals with who may have asked for what jobs hold: also who may have asked where a job was called."""
+    """Return approvals with each once who may have asked, for what a job holds also where the job was called."""
     found = [dict(row) for row in rows]
     if asked := [row for row in found if is_of_job(row["tenant"], row["conversation_id"])]:
         outer = await shown_in(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
@@ -238,7 +238,9 @@ async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict
         by_place = {(tenant, place): opener for tenant, place, opener in openers}
         for row in asked:
             there = by_place.get(outer[row["tenant"], row["conversation_id"]], "")
-            row["opened_by"] = " ".join(filter(None, (there, row["opened_by"])))
+            row["opened_by"] = f"{there} {row['opened_by']}"
+    for row in found:
+        row["opened_by"] = " ".join(dict.fromkeys(row["opened_by"].split()))
     return found
 
 

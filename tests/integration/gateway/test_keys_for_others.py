@@ -319,11 +319,11 @@ async def test_four_eyes_count_who_opened_a_conversation_whoever_asks(house: Hou
 
 async def test_four_eyes_count_who_asked_for_what_a_commit_is_made_of(house: House) -> None:
     """Its requester is who asked last; the entry that the commit does not name counts for nobody."""
-    entries = {"entry-1": "person:ada", "entry-2": "person:ben", "entry-3": "person:eve"}
+    entries = {"entry-1": "person:ada", "entry-2": "person:ben", "entry-3": "person:eve", "entry-4": "person:ada"}
     for call_id, requester in entries.items():
         place = {"tenant": "acme", "conversation_id": "conversation-1"}
         insert(house.url, "workspace_entries", call_id=call_id, requester=requester, tool="write", **place)
-    commit = {"tool": "commit_changes", "arguments": '{"entries":["entry-1","entry-2"]}'}
+    commit = {"tool": "commit_changes", "arguments": '{"entries":["entry-1","entry-2","entry-4"]}'}
     await decide(house, house.key("decide", person="dora"), **commit, requester="person:ben")
     assert ["~person:ada ~person:ben"] == [claims.opened_by for claims in house.approvers.claims]
 
