@@ -105,10 +105,7 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at - late
     made = sa.select(_marked(k.created_by)).where(*theirs, *before, working).correlate(view).scalar_subquery()
     makers = sa.case((view.c.requester.like(f"{identity_of('')}%"), made))
-    e = _ENTRIES.c
-    inside = (e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id)
-    named = sa.func.strpos(view.c.arguments, e.call_id) > 0
-    staged = sa.select(_marked(e.requester)).where(*inside, named).correlate(view).scalar_subquery()
+    staged = sa.select(_marked(_ENTRIES.c.requester)).where(_is_named(view)).correlate(view).scalar_subquery()
     of_commit = sa.case((view.c.tool == COMMIT_TOOL, staged))
     return sa.func.concat_ws(" ", sa.func.nullif(present, ""), makers, of_commit).label("opened_by")
 
@@ -128,10 +125,14 @@ def _has_entry(
     view: sa.FromClause, *those: sa.ColumnElement[bool], arguments: sa.ColumnElement[Any] | None = None
 ) -> sa.Exists:
     """Tell of a commit whether such an entry is among those that its arguments name, or `arguments` in their place."""
+    return sa.exists().where(_is_named(view, arguments), *those)
+
+
+def _is_named(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None) -> sa.ColumnElement[bool]:
+    """Tell of an entry whether a commit's arguments name it, or `arguments` in their place."""
     e = _ENTRIES.c
-    here = (e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id)
     named = sa.func.strpos(view.c.arguments if arguments is None else arguments, e.call_id) > 0
-    return sa.exists().where(*here, named, *those)
+    return sa.and_(e.tenant == view.c.tenant, e.conversation_id == view.c.conversation_id, named)
 
 
 def stopped(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None) -> sa.ColumnElement[Any]:
