@@ -129,9 +129,8 @@ class SignInNeeded(HTTPException):
 def _asked(request: Request, *, part: bool) -> str:
     """Return path and query of the page that somebody was at; nothing where what the browser says is no address."""
     try:
-        page = urlsplit(request.headers.get("hx-current-url" if part else "referer", ""))
-        if request.method == "GET" and not part:
-            page = urlsplit(str(request.url))
+        own = request.method == "GET" and not part
+        page = urlsplit(str(request.url) if own else request.headers.get("hx-current-url" if part else "referer", ""))
     except ValueError:
         return ""
     return f"{page.path}?{page.query}" if page.query else page.path
