@@ -321,10 +321,10 @@ USING unnest(:unstaged_conversation_id::text[], :unstaged_call_id::text[]) AS b 
 WHERE s.call_id = b.call_id AND held.conversation_id = b.conversation_id
 
 -- name: void
--- Of a permit for a call of these: why such calls are stopped, and whether a key works no more that it was approved with.
+-- Of a permit for a call of these: whether such calls are stopped, and whether a key works no more that it was approved with.
 SELECT
-    (
-        SELECT min(reason) FROM read.stops
+    EXISTS (
+        SELECT FROM read.stops
         WHERE coalesce(tenant = :tenant, true) AND coalesce(tool = :tool, true) AND coalesce(agent = :agent, true)
     ) AS stopped,
     EXISTS (SELECT FROM read.api_keys WHERE key_id = ANY (:keys::text[]) AND revoked_at IS NOT NULL) AS revoked

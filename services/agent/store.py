@@ -27,7 +27,7 @@ from placet.agent.states import MACHINE, CallState, State
 from placet.agent.transcript import STOPPED_HEAD, Fact, History, Spoken, Step, UserMessage
 from placet.agent.transcript import Call as SaidCall
 from placet.contracts.messages import ToolCall
-from placet.contracts.permit import CONSENT_VOID, stopped_text
+from placet.contracts.permit import CONSENT_VOID, STOPPED_CALL
 from placet.runtime.driver import DatabaseError
 from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
@@ -310,8 +310,8 @@ async def why_void(connection: Connection, call: ToolCall, keys: Sequence[str]) 
     """Return why a permitted call of ours may not begin: it is stopped, or a key was revoked; empty where it may."""
     about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": list(keys)}
     (row,) = await connection.run(QUERIES.void, **about)
-    if row["stopped"] is not None:
-        return stopped_text(row["stopped"])
+    if row["stopped"]:
+        return STOPPED_CALL
     return CONSENT_VOID if row["revoked"] else ""
 
 

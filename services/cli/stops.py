@@ -20,7 +20,7 @@ def stop(  # noqa: PLR0913 - each is an option
     tool: Annotated[str, typer.Option(help="Calls of this tool, of your tenant.")] = "",
     agent: Annotated[str, typer.Option(help="Calls that this agent proposes, of your tenant.")] = "",
     tenant: Annotated[str, typer.Option(help="All calls of a tenant: your own, or any for the house.")] = "",
-    reason: Annotated[str, typer.Option(help="Why; people and models read it.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; people read it.")] = "",
     *,
     everything: Annotated[bool, typer.Option("--all", help="All calls of everybody; for the house.")] = False,
     by_another: Annotated[bool, typer.Option(help="Only someone else may lift it.")] = False,

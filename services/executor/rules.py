@@ -23,7 +23,7 @@ from placet.contracts.messages import (
     ToolCallProgressed,
     ToolCallRefused,
 )
-from placet.contracts.permit import CONSENT_VOID, MAY_HAVE_RUN, NOTHING_RAN, Permit, stopped_text
+from placet.contracts.permit import CONSENT_VOID, MAY_HAVE_RUN, NOTHING_RAN, STOPPED_CALL, Permit
 from placet.domain.catalog import ToolSpec, validate_arguments
 from placet.executor.progress import Progress
 from placet.executor.states import MACHINE, Event, State
@@ -115,15 +115,15 @@ def consent_void() -> Admission:
     return Admission(Event.REFUSED, CONSENT_VOID)
 
 
-def stopped(reason: str) -> Admission:
-    """Return what becomes of a call that an emergency stop covers; `reason` is the administrator's."""
-    return Admission(Event.REFUSED, stopped_text(reason))
+def stopped() -> Admission:
+    """Return what becomes of a call that an emergency stop covers."""
+    return Admission(Event.REFUSED, STOPPED_CALL)
 
 
-def void(stop: str | None, *, revoked: bool, late: bool) -> Admission | None:
+def void(*, stop: bool, revoked: bool, late: bool) -> Admission | None:
     """Return what becomes of a call whose permit was good when it came, by what was so when it was taken."""
-    if stop is not None:
-        return stopped(stop)
+    if stop:
+        return stopped()
     return consent_void() if revoked else too_late() if late else None
 
 

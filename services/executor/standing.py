@@ -24,4 +24,4 @@ async def why_void(connection: Connection, call: ToolCall, permit: Permit, direc
     about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": permit.keys}
     (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
     revoked = row["revoked"] or directory.has_lost(permit.by, permit.groups)
-    return rules.void(row["stopped"], revoked=revoked, late=False)
+    return rules.void(stop=row["stopped"], revoked=revoked, late=False)

@@ -32,18 +32,17 @@ NOTHING_RAN = "Nothing was run: "
 MAY_HAVE_RUN = "It may have taken effect: do not repeat it before a person has checked."
 #: What becomes of a call that somebody approved who may decide nothing any more.
 CONSENT_VOID = f"{NOTHING_RAN}somebody who approved it may decide nothing any more; ask again if it is still wanted."
+#: What becomes of a call that an emergency stop covers. The stop's reason is for people: who writes one must not tell
+#: every model what to propose, and models need not know of incidents.
+STOPPED_CALL = (
+    f"{NOTHING_RAN}an administrator has stopped such calls;"
+    " try again only when you are told that they are allowed again."
+)
 
 #: What a permit is good for: to run its call, to put it into a workspace, to commit a workspace (its call is
 #: `commit_changes`), or to run a call of a committed workspace. None is good for anything else.
 PermitMode = Literal["run", "stage", "commit", "staged_call"]
 _RUN: tuple[PermitMode, ...] = ("run",)
-
-
-def stopped_text(reason: str) -> str:
-    """Return what becomes of a call that an emergency stop covers; `reason` is the administrator's."""
-    why = f" ({reason})" if reason else ""
-    text = f"an administrator has stopped such calls{why}; try again only when you are told that they are allowed again"
-    return f"{NOTHING_RAN}{text}."
 
 
 class Permit(Value):

@@ -129,7 +129,7 @@ async def test_a_rule_refuses_to_begin_a_job(ada: Visitor, grace: Caller) -> Non
 
 @pytest.mark.parametrize("target", [{"tool": "accomplish"}, {"agent": "default"}])
 async def test_a_stop_lets_no_job_begin(ada: Visitor, grace: Caller, house: System, target: dict[str, Any]) -> None:
-    """What a rule lets through is answered with the administrator's reason, as where an executor would claim it."""
+    """What a rule lets through is answered without the administrator's reason, as where an executor would claim it."""
     admin, before = Caller(house.url, house.key("admin", person="root")), await jobs(grace)
     stop = await admin.post("/v1/stops", {**target, "reason": "too dear"})
     try:
@@ -137,7 +137,7 @@ async def test_a_stop_lets_no_job_begin(ada: Visitor, grace: Caller, house: Syst
         result = (await ada.see(is_result("accomplish")))["data"]
     finally:
         await admin.post(f"/v1/stops/{stop['id']}/resume", {"reason": "over"})
-    told = "Nothing was run: an administrator has stopped such calls (too dear); try again only when"
+    told = "Nothing was run: an administrator has stopped such calls; try again only when"
     assert ("refused", True, before) == (result["kind"], result["error"].startswith(told), await jobs(grace))
 
 

@@ -123,7 +123,7 @@ async def claim(
         worker=holder.worker,
         lease=holder.lease,
     )
-    return {row["key"]: void(row["stopped"], revoked=row["revoked"], late=row["late"]) for row in found}
+    return {row["key"]: void(stop=row["stopped"], revoked=row["revoked"], late=row["late"]) for row in found}
 
 
 async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, str]:

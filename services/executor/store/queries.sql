@@ -35,9 +35,9 @@ wanted AS (
                 SELECT FROM read.api_keys AS k WHERE k.key_id = used.key_id AND k.revoked_at IS NOT NULL LIMIT 1
             ) AS gone
         ) AS revoked,
-        -- Why an administrator stopped such calls; a commit is stopped with any entry that it names.
-        (
-            SELECT min(s.reason) FROM read.stops AS s
+        -- Whether an administrator stopped such calls; a commit is stopped with any entry that it names.
+        EXISTS (
+            SELECT FROM read.stops AS s
             WHERE wanted.state = 'running' AND coalesce(s.tenant = wanted.tenant, true)
                 AND coalesce(s.agent = wanted.agent, true) AND (
                     coalesce(s.tool = wanted.tool, true) OR wanted.mode = 'commit' AND EXISTS (
@@ -54,8 +54,8 @@ wanted AS (
 -- name: void
 -- The same of one call that was claimed before; `entries` are those of a commit.
 SELECT
-    (
-        SELECT min(s.reason) FROM read.stops AS s
+    EXISTS (
+        SELECT FROM read.stops AS s
         WHERE coalesce(s.tenant = :tenant, true) AND coalesce(s.agent = :agent, true)
             AND (coalesce(s.tool = :tool, true) OR s.tool IN (
                 SELECT tool FROM executor.workspace_entries WHERE call_id = ANY (:entries::text[])

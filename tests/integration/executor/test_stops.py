@@ -42,15 +42,15 @@ async def test_what_a_stop_covers_does_not_begin(house: House, target: dict[str,
 
 
 async def test_the_model_is_told_that_nothing_ran_and_why(house: House) -> None:
-    """The administrator's reason is in the answer, and the call has no attempt."""
+    """The administrator's reason, which is for people, is not in the answer, and the call has no attempt."""
     place = house.premises
     stop(place, tool="add")
     call = place.call("add", a=2, b=3)
     await house.deliver(place.permitted(call))
     answer = await house.answer()
     said = (
-        "Nothing was run: an administrator has stopped such calls (an incident); try again only when you are told that"
-        " they are allowed again."
+        "Nothing was run: an administrator has stopped such calls; try again only when you are told that they are"
+        " allowed again."
     )
     row = place.execution(call)
     assert (said, 0, None) == (getattr(answer, "reason", ""), row.fence, row.begun_at)
