@@ -96,8 +96,8 @@ class Operators:
             )
             work.emit(spoke)
             await note_relay(work.connection, conversation.place, caller.writers)
-            self.texts.remember(key, answer.text)
-            return Posted(conversation_id, message_id)
+        self.texts.remember(key, answer.text)
+        return Posted(conversation_id, message_id)
 
 
 async def escalate(asked: HandoverRequested, work: Work) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+
+import psycopg
 
 from placet.contracts.messages import HandoverRequested, HolderChanged, Message, OperatorSpoke
 from tests.support.gateway import House, a_conversation
 from tests.support.system import until
 
 M = TypeVar("M", bound=Message)
+FAILING = """
+    CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$
+"""
 
 
 async def spoken_in(house: House, text: str = "hello", **options: Any) -> tuple[str, str]:
@@ -27,6 +35,17 @@ async def sent(house: House, kind: type[M]) -> M:
     while not isinstance(message := await asyncio.wait_for(house.posted.get(), 20), kind):
         pass
     return message
+
+
+@contextmanager
+def failing_commits(url: str, table: str) -> Iterator[None]:
+    """Let every transaction fail at its end that has written to a table."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(FAILING)
+        trigger = "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.fail()"
+        connection.execute(f"CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON {table} {trigger}")
+        yield
+        connection.execute("DROP FUNCTION public.fail CASCADE")
 
 
 def handed_over(conversation: str) -> HandoverRequested:
@@ -97,6 +116,20 @@ async def test_an_operators_answer_is_said_in_their_name(house: House) -> None:
     )
     assert ("operator", {"kind": "operator", "id": "person:ada"}) == (messages[-1]["role"], messages[-1]["author"])
     assert seen == (await sent(house, OperatorSpoke)).seen
+
+
+async def test_an_operators_answer_that_was_not_stored_can_be_sent_again(house: House) -> None:
+    """Where the commit fails, the same message id is not taken for an answer that is there."""
+    conversation, _ = await spoken_in(house)
+    path = f"/v1/conversations/{conversation}"
+    body = {"text": "hi", "author": "operator", "message_id": "lost"}
+    async with house.client(house.key("operate")) as ada:
+        await ada.post(f"{path}/takeover")
+        with failing_commits(house.url, "gateway.outbox"):
+            failed = await ada.post(f"{path}/messages", json=body)
+        again = await ada.post(f"{path}/messages", json=body)
+    assert (503, 202) == (failed.status_code, again.status_code)
+    assert "lost" == (await sent(house, OperatorSpoke)).message_id
 
 
 async def test_a_released_conversation_is_the_agents(house: House) -> None:
