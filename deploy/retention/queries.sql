@@ -156,6 +156,9 @@ WITH RECURSIVE waiting AS (
     FROM agent.staged_entries AS e JOIN agent.tool_calls AS k USING (call_id) JOIN agent.turns AS t USING (turn_id)
     UNION ALL SELECT tenant, concat('job ', job_id), spec #>> '{caller,conversation_id}', author, created_at
     FROM jobs.jobs WHERE ended_at IS NULL
+    -- What one of its attempts was told reaches all of it.
+    UNION ALL SELECT j.tenant, concat('job ', job_id), a.conversation_id, j.author, j.created_at
+    FROM jobs.jobs AS j JOIN jobs.attempts AS a USING (job_id) WHERE j.ended_at IS NULL
 ), asked AS (
     SELECT tenant, place, asked_in, requester, since FROM waiting
     UNION SELECT w.tenant, w.place, t.data #>> '{caller,conversation_id}', w.requester, w.since

@@ -74,6 +74,14 @@ class Ask:
     #: The words of the chat message that was taken for it.
     said: str = ""
 
+    @property
+    def tells_the_model(self) -> bool:
+        """Whether the model may do what its words say, in the requester's name.
+
+        Also from who may not decide the call, and where they are of arguments that somebody is just changing.
+        """
+        return self.verb == "respond" or (self.verb == "cancel" and self.reason != "")
+
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
@@ -208,9 +216,7 @@ class Decisions:
                     outcomes.append(refusal)
                     continue
                 claims = _claims(wish, approval, work.now)
-                fits = (approval["state"], approval["digest"]) == ("pending", wish.ask.digest)
-                if wish.ask.verb == "respond" and fits:
-                    # The model does what these words say, in the requester's name.
+                if wish.ask.tells_the_model and approval["state"] == "pending":
                     place = (approval["tenant"], approval["conversation_id"])
                     await note_words(work.connection, place, wish.caller.writers)
                 work.cause = wish.cause

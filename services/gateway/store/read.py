@@ -7,12 +7,13 @@ back as read-only mappings with the views' column names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.contracts.ids import is_of_job
+from placet.contracts.ids import is_of_job, job_conversation_id
 from placet.contracts.messages import COMMIT_TOOL
 from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import identity_of
@@ -211,7 +212,9 @@ WITH RECURSIVE up AS (
     JOIN read.jobs j ON j.tenant = up.tenant AND j.job_id = c.job_id
     WHERE j.spec -> 'caller' ->> 'conversation_id' IS NOT NULL AND up.depth < 100
 )
-SELECT DISTINCT ON (tenant, place) tenant, place, conversation_id FROM up ORDER BY tenant, place, depth DESC
+SELECT DISTINCT ON (tenant, place) up.tenant, up.place, up.conversation_id, c.job_id
+FROM up LEFT JOIN read.conversations c ON c.tenant = up.tenant AND c.conversation_id = up.conversation_id
+ORDER BY tenant, place, depth DESC
 """)
 _EXECUTION_STATES = sa.text(
     "SELECT call_id, state FROM read.executions WHERE tenant = :tenant AND call_id = ANY(CAST(:call_ids AS text[]))"
@@ -234,12 +237,12 @@ async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict
     """Return approvals with each once who may have asked, for what a job holds also where the job was called."""
     found = [dict(row) for row in rows]
     if asked := [row for row in found if is_of_job(row["tenant"], row["conversation_id"])]:
-        outer = await shown_in(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
-        openers = (await connection.execute(_OPENERS, _arrays(outer.values()))).all()
+        outer = await noted_in(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
+        openers = (await connection.execute(_OPENERS, _arrays({*chain.from_iterable(outer.values())}))).all()
         by_place = {(tenant, place): opener for tenant, place, opener in openers}
         for row in asked:
-            there = by_place.get(outer[row["tenant"], row["conversation_id"]], "")
-            row["opened_by"] = f"{there} {row['opened_by']}"
+            there = (by_place.get(place, "") for place in outer[row["tenant"], row["conversation_id"]])
+            row["opened_by"] = " ".join((*there, row["opened_by"]))
     for row in found:
         row["opened_by"] = " ".join(dict.fromkeys(row["opened_by"].split()))
     return found
@@ -247,8 +250,24 @@ async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict
 
 async def shown_in(connection: Connection, places: Collection[Place]) -> dict[Place, Place]:
     """Return where people see what they are asked in conversations: there, or where their jobs were called."""
+    return {place: noted[0] for place, noted in (await noted_in(connection, places)).items()}
+
+
+async def noted_in(connection: Connection, places: Collection[Place]) -> dict[Place, list[Place]]:
+    """Return where it is noted who may have asked in conversations: where people see what they are asked there.
+
+    In a job that no conversation called also in its own, for what one of its attempts was told reaches the others and
+    the commit.
+    """
     rows = (await connection.execute(_SHOWN_IN, _arrays(places))).all()
-    return {(tenant, place): (tenant, shown) for tenant, place, shown in rows}
+    return {
+        (tenant, place): [(tenant, each) for each in (shown, *_own_conversation(tenant, job_id))]
+        for tenant, place, shown, job_id in rows
+    }
+
+
+def _own_conversation(tenant: str, job_id: str | None) -> tuple[str, ...]:
+    return () if job_id is None else (job_conversation_id(tenant, "job-conversation", job_id),)
 
 
 def _arrays(places: Collection[Place]) -> dict[str, list[str]]:

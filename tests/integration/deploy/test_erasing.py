@@ -264,6 +264,7 @@ STAGED = [
     ("agent.tool_calls", HERE | {"call_id": "x", "turn_id": "t", "state": "open", "digest": "0" * 64}),
 ]
 JOB = {"job_id": "j", "state": "running"}
+ATTEMPT = HERE | {"attempt_id": "of-j", "job_id": "j", "state": "voted", "ended_at": NOW}
 TRY = {"conversation_id": "try"}
 CALLED = {"caller": HERE}
 
@@ -294,6 +295,7 @@ CALLED = {"caller": HERE}
         ),
         pytest.param([("jobs.jobs", JOB | {"author": "person:ada"})], ["job j"], id="job"),
         pytest.param([RELAYED, ("jobs.jobs", JOB | {"spec": CALLED})], ["job j"], id="relayed-to-a-job"),
+        pytest.param([RELAYED, ("jobs.jobs", JOB), ("jobs.attempts", ATTEMPT)], ["job j"], id="told-to-an-attempt"),
         pytest.param([BY_BEA, ("gateway.api_keys", KEY)], ["c"], id="key"),
         pytest.param(
             [BY_BEA, ("gateway.api_keys", KEY | {"created_at": NOW + timedelta(hours=1)})], [], id="later-key"

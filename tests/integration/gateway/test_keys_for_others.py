@@ -402,13 +402,29 @@ async def test_four_eyes_count_who_answered_where_no_door_of_ours_was_used(house
     row = an_approval_row(a_call(), conversation_id="acme_over-amqp")
     insert(house.url, "approvals", **row)
     said = {"decision": "respond", "digest": row["digest"], "response": "Pay twice"}
+    await decide(house, house.key("decide", person="dora"), approval_id="b", conversation_id="acme_over-amqp")
     async with house.client(house.key("decide", person="ada")) as ada:
-        path = f"/v1/approvals/{row['approval_id']}/decisions"
-        assert 409 == (await ada.post(path, json={**said, "digest": "b" * 64})).status_code
-        await decide(house, house.key("decide", person="dora"), approval_id="b", conversation_id="acme_over-amqp")
-        assert 200 == (await ada.post(path, json=said)).status_code
+        assert 200 == (await ada.post(f"/v1/approvals/{row['approval_id']}/decisions", json=said)).status_code
     await decide(house, house.key("decide", person="dora"), approval_id="c", conversation_id="acme_over-amqp")
     assert ["", "~person:ada"] == [house.approvers.claims[at].opened_by for at in (-3, -1)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "noted"),
+    [("respond", "pending", "~person:ada"), ("cancel", "pending", "~person:ada"), ("respond", "denied", "")],
+)
+async def test_four_eyes_count_who_told_the_model_of_what_they_may_not_decide(
+    house: House, verb: str, state: str, noted: str
+) -> None:
+    """Also of arguments that an edit is just making: only approval knows whether the words are in time."""
+    place = f"acme_{verb}-{state}"
+    insert(house.url, "conversations", conversation_id=place, tenant="acme", agent="default", language="en", labels={})
+    insert(house.url, "approvals", **an_approval_row(a_call(), approval_id=place, conversation_id=place, state=state))
+    said = {"decision": verb, "digest": "b" * 64, "response" if verb == "respond" else "reason": "Pay twice"}
+    async with house.client(house.key("decide", person="ada")) as ada:
+        assert 409 == (await ada.post(f"/v1/approvals/{place}/decisions", json=said)).status_code
+    await decide(house, house.key("decide", person="dora"), approval_id=f"{place}-next", conversation_id=place)
+    assert noted == house.approvers.claims[-1].opened_by
 
 
 async def test_four_eyes_count_who_writes_again_after_they_were_forgotten(house: House) -> None:
@@ -462,6 +478,26 @@ async def test_four_eyes_reach_to_where_a_job_was_called(house: House, author: s
     insert(house.url, "jobs", tenant="acme", job_id="job-1", author=author, spec={"caller": caller})
     await decide(house, house.key("decide", person="dora"), conversation_id=place, requester=author)
     assert ["person:ben person:ada"] == [claims.opened_by for claims in house.approvers.claims]
+
+
+async def test_four_eyes_reach_through_a_job_that_nobody_called(house: House) -> None:
+    """Who answers one attempt for the model may have asked for what the others ask, and for the job's commit."""
+    places = [job_conversation_id("acme", "attempt-conversation", f"of-two-{each}") for each in range(2)]
+    commit = job_conversation_id("acme", "job-conversation", "job-2")
+    insert(house.url, "jobs", tenant="acme", job_id="job-2", author="person:eve", spec={})
+    known = {"tenant": "acme", "agent": "default", "language": "en", "labels": {}, "job_id": "job-2"}
+    for place in places:
+        insert(house.url, "conversations", conversation_id=place, **known)
+    row = an_approval_row(a_call(), approval_id="of-two", conversation_id=places[0])
+    insert(house.url, "approvals", **row)
+    said = {"decision": "respond", "digest": row["digest"], "response": "Pay twice"}
+    async with house.client(house.key("decide", person="ada")) as ada:
+        assert 200 == (await ada.post("/v1/approvals/of-two/decisions", json=said)).status_code
+    # The job's own conversation begins after it.
+    insert(house.url, "conversations", conversation_id=commit, **known)
+    for at, place in enumerate((*places, commit)):
+        await decide(house, house.key("decide", person="dora"), approval_id=f"of-two-{at}", conversation_id=place)
+    assert ["~person:ada"] * 3 == [claims.opened_by for claims in house.approvers.claims[-3:]]
 
 
 async def test_a_key_for_oneself_is_ones_own(house: House) -> None:
