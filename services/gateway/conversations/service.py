@@ -280,6 +280,7 @@ class Posts:
         chosen = {posts[at].key for at in left if posts[at].writing.message_id}
         texts = await self._texts.known(work.connection, chosen)
         sent: dict[str, Conversation] = {}
+        posted: dict[str, Posted] = {}
         for at in left:
             post, key = posts[at], posts[at].key
             try:
@@ -303,12 +304,13 @@ class Posts:
             work.cause = post.cause
             work.emit(message, key=str(at))
             sent[str(at)] = conversation
-            outcomes[at] = Posted(message.conversation_id, message.message_id)
+            posted[str(at)] = Posted(message.conversation_id, message.message_id)
         stored = await store.post_messages(work, sent) if sent else set()
         changed = []
         for number, conversation in sent.items():
             at = int(number)
             if number in stored:
+                outcomes[at] = posted[number]
                 if posts[at].writing.message_id:
                     self._texts.remember(posts[at].key, posts[at].writing.text)
                 continue
