@@ -83,9 +83,9 @@ def _parts(part: Any) -> Iterable[Any] | None:
         case Enum():
             found = (part.value,)
         case ValidationError():
-            found = (*part.errors(include_url=False), part.__cause__, part.__context__)
+            found = (*part.errors(include_url=False), _origin(part))
         case BaseException():
-            found = (*part.args, *vars(part).values(), part.__cause__, part.__context__)
+            found = (*part.args, *vars(part).values(), _origin(part))
         case RootModel():
             found = (part.root if "root" in _written(type(part)) else None,)
         case BaseModel():
@@ -95,13 +95,19 @@ def _parts(part: Any) -> Iterable[Any] | None:
     return found
 
 
+def _origin(error: BaseException) -> BaseException | None:
+    """Return the error that is told before this one, as tracebacks choose it."""
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
 def _pairs(part: dict[Any, Any]) -> Iterator[Any]:
-    """Yield keys and values, as long as no two keys can be the same once they are written."""
-    kind = str if isinstance(next(iter(part), None), str) else int
+    """Yield the values, and keys that are as long as they are written.
+
+    Also values of keys that are the same once they are written, of which one is left: all of them are made.
+    """
     for key, value in part.items():
-        if not isinstance(key, kind):
-            return
-        yield key
+        if isinstance(key, str | int):
+            yield key
         yield value
 
 
