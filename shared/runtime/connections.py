@@ -114,8 +114,13 @@ class Bounded(asyncio.Protocol):
     def on_response_complete(self) -> None:
         """Await the next request; what is left of this one has no more time than before."""
         super().on_response_complete()  # type: ignore[misc]  # uvicorn's
-        if self._owed is None and not self._answering():
+        if self._owed is not None or self._answering():
+            return
+        if self.cycle.response_complete:
             self._await_next()
+        else:
+            # The next one has begun behind it.
+            self._await_request(self._door.bounds.seconds)
 
     def pause_writing(self) -> None:
         """Await that the client takes what it was answered."""
@@ -199,7 +204,7 @@ def kept(descriptors: int) -> int:
 def raise_limit() -> int:
     """Let this process have as many descriptors as it may; return how many these are."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else hard
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
     try:

@@ -90,6 +90,11 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def _answering(self) -> bool:
+        """Tell of the request whose turn it is; uvicorn's `cycle` is the newest one, which may wait behind it."""
+        at = self._answered
+        return at is not None and not at.response_complete and not at.more_body
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answered = cycle
         super()._start_asgi_task(cycle, app)
