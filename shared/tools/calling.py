@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from placet.runtime.watchdog import at_leisure
+from placet.tools.replies import REPLY_BYTES_MAX
 from placet.tools.threads import call_in_thread
 
 
@@ -26,5 +28,7 @@ async def call_function(function: Callable[..., Any], keywords: Mapping[str, Any
 
 
 def _whole(returned: Any) -> Any:
-    """Return what comes one by one as a list: to make it is the function's work."""
-    return list(returned) if isinstance(returned, Iterator) and not inspect.isawaitable(returned) else returned
+    """Return what comes one by one as a list, as far as a reply can hold it: to make it is the function's work."""
+    if not isinstance(returned, Iterator) or inspect.isawaitable(returned):
+        return returned
+    return list(islice(returned, REPLY_BYTES_MAX))

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from functools import wraps
+from itertools import count
 from typing import Annotated, Any
 
 import pytest
@@ -18,6 +19,7 @@ from structlog.testing import capture_logs
 from placet.runtime.watchdog import watchdog
 from placet.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.registry import CRASHED, NEUTRAL_TEXT
+from placet.tools.replies import REPLY_BYTES_MAX
 from placet.tools.ui_blocks import NoticeBlock
 from tests.support.tool_builders import a_context, a_tool
 
@@ -97,6 +99,18 @@ async def test_what_comes_one_by_one_is_made_where_the_function_runs(*, blocking
 
     reply = await a_tool(in_thread if blocking else on_loop).run({}, a_context())
     assert [not blocking] * 2 == reply.data
+
+
+async def test_what_comes_one_by_one_without_end_is_too_large() -> None:
+    """No more of it is made than a reply can hold."""
+    made = count()
+
+    def endless() -> Iterator[int]:
+        return made
+
+    with pytest.raises(ToolError) as caught:
+        await a_tool(endless).run({}, a_context())
+    assert ("reply_too_large", REPLY_BYTES_MAX) == (caught.value.code, next(made))
 
 
 def test_a_tool_may_take_its_time_and_what_is_made_of_its_reply_may_not() -> None:
