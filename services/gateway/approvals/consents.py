@@ -5,9 +5,11 @@ The message and the decision leave in one transaction. The agent shows such a me
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from placet.contracts.ids import derived_id, new_id
 from placet.contracts.messages import ConsentAnswered, DecisionAnswered, TakenAs
@@ -54,6 +56,7 @@ class Consents:
     directory: Callable[[], Directory]
     #: By tenant, conversation and message id: the text, and what it was taken for.
     _taken: OrderedDict[tuple[str, str, str], tuple[str, Taken]] = field(default_factory=OrderedDict)
+    _one_by_one: WeakValueDictionary[Place, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def take(self, caller: Caller, conversation_id: str, writing: Writing) -> Taken | None:
         """Decide by a message; None for an ordinary one, with which nothing was done.
@@ -68,10 +71,13 @@ class Consents:
         # Copies of one message are one decision.
         decision_id = derived_id("consent", *place, writing.message_id) if writing.message_id else new_id()
         with self.decisions.expected(decision_id) as waiting:
-            async with self.units.begin() as work:
-                taken = await self._decide(work, caller, place, writing, decision_id)
-            if taken is None or taken.outcome:
-                return taken
+            # A copy that comes meanwhile finds what is remembered here once it is stored, and not before.
+            async with self._one_by_one.setdefault(place, asyncio.Lock()):
+                async with self.units.begin() as work:
+                    taken = await self._decide(work, caller, place, writing, decision_id)
+                if taken is None or taken.outcome:
+                    return taken
+                self._remember(place, writing.text, taken)
             answer = await self.decisions.outcome(waiting)
         if answer is None:
             return taken
@@ -107,9 +113,7 @@ class Consents:
             raise refusal
         work.emit(message.model_copy(update={"taken_as": taken_as}))
         self.decisions.send(work, caller, approval, ask, decision_id)
-        taken = Taken(Posted(place[1], message.message_id, taken_as.model_dump()), None)
-        self._remember(place, writing.text, taken)
-        return taken
+        return Taken(Posted(place[1], message.message_id, taken_as.model_dump()), None)
 
     def _remember(self, place: Place, text: str, taken: Taken) -> bool:
         """Remember what a message was taken for; tell whether that is news."""

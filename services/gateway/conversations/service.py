@@ -265,12 +265,18 @@ class Posts:
         """Store messages and return an outcome for each; what is changing at the moment is tried again."""
         busy = Refused("This conversation is changing; try again.", status=409, kind="conversation-changed")
         outcomes: list[Posted | Exception] = [busy] * len(posts)
-        left: Sequence[int] = range(len(posts))
+        # Of those that came at once under one id the first is tried, and its fate is theirs.
+        first: dict[MessageKey, int] = {}
+        chosen = {at: first.setdefault(post.key, at) for at, post in enumerate(posts) if post.writing.message_id}
+        left: Sequence[int] = [at for at in range(len(posts)) if chosen.get(at, at) == at]
         for _ in range(TRIES_MAX):
             async with self._units.once() as work:
                 left = await self._try(work, posts, left, outcomes)
             if not left:
                 break
+        for at, same in chosen.items():
+            differs = posts[at].writing.text != posts[same].writing.text
+            outcomes[at] = message_id_used() if differs else outcomes[same]
         return outcomes
 
     async def _try(
@@ -299,8 +305,6 @@ class Posts:
             except Refused as refusal:
                 outcomes[at] = refusal
                 continue
-            if post.writing.message_id:
-                texts[key] = _hash(message.text)
             work.cause = post.cause
             work.emit(message, key=str(at))
             sent[str(at)] = conversation

@@ -10,6 +10,7 @@ import pytest
 
 from placet.contracts.messages import ApprovalOpened, MessagePosted
 from tests.builders import NOON, a_call, an_approval_rule
+from tests.support.failing_commits import failing_commits
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, said
 
 BY_MESSAGE: dict[str, Any] = {"by_message": True}
@@ -93,6 +94,18 @@ async def test_the_same_message_again_decides_once(house: House) -> None:
     kept = house.query("SELECT type FROM read.log WHERE type IN ('message', 'decision') ORDER BY seq")
     assert ({"m-1"}, [("message",), ("decision",)]) == ({each["message_id"] for each in told}, kept)
     assert 1 == len({claims.decision_id for claims in house.approvers.claims})
+
+
+async def test_a_yes_that_was_not_stored_decides_when_it_is_sent_again(house: House) -> None:
+    """Where the commit fails, the same message id is not taken for a decision that is there."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation)
+    async with house.client(token) as visitor:
+        with failing_commits(house.url, "gateway.outbox"):
+            path = f"/v1/conversations/{conversation}/messages"
+            failed = await visitor.post(path, json={"text": "yes", "message_id": "lost"})
+        told = await say(visitor, conversation, "yes", message_id="lost")
+    assert (503, "accepted", 1) == (failed.status_code, told["outcome"], len(house.approvers.claims))
 
 
 async def test_a_refused_yes_is_shown_to_have_counted_for_nothing(house: House) -> None:

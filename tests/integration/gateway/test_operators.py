@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import psycopg
-
 from placet.contracts.messages import HandoverRequested, HolderChanged, Message, OperatorSpoke
+from tests.support.failing_commits import failing_commits
 from tests.support.gateway import House, a_conversation
 from tests.support.system import until
 
 M = TypeVar("M", bound=Message)
-FAILING = """
-    CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$
-"""
 
 
 async def spoken_in(house: House, text: str = "hello", **options: Any) -> tuple[str, str]:
@@ -35,17 +28,6 @@ async def sent(house: House, kind: type[M]) -> M:
     while not isinstance(message := await asyncio.wait_for(house.posted.get(), 20), kind):
         pass
     return message
-
-
-@contextmanager
-def failing_commits(url: str, table: str) -> Iterator[None]:
-    """Let every transaction fail at its end that has written to a table."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(FAILING)
-        trigger = "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.fail()"
-        connection.execute(f"CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON {table} {trigger}")
-        yield
-        connection.execute("DROP FUNCTION public.fail CASCADE")
 
 
 def handed_over(conversation: str) -> HandoverRequested:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass, field
@@ -70,6 +71,17 @@ async def test_a_message_is_stored_once_its_conversation_stands_still() -> None:
     posted = await posts_on(work).post(VISITOR, "c1", Writing("Pay it", "m1"))
     assert [("c1", "m1")] == [(each.conversation_id, each.message_id) for each in work.stored]
     assert "m1" == posted.message_id
+
+
+@pytest.mark.parametrize(("times", "expected"), [(0, ["m1"] * 3), (1, ["m1"] * 3), (TRIES_MAX, [""] * 3)])
+async def test_the_same_message_sent_at_once_has_one_fate(times: int, expected: list[str]) -> None:
+    """It is stored once, and each of them is told so; or it is not, and none is."""
+    work = Changing(times)
+    posts = posts_on(work)
+    sent = (posts.post(VISITOR, "c1", Writing("Pay it", "m1")) for _ in range(3))
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    assert expected == [getattr(each, "message_id", "") for each in answers]
+    assert int(times < TRIES_MAX) == len(work.stored)
 
 
 async def test_a_message_that_was_not_stored_is_not_said_to_be() -> None:
