@@ -48,11 +48,11 @@ def is_watched(verdict: Verdict) -> bool:
 def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
     """Return the verdict on a call that an earlier one stands in the way of.
 
-    What would run is held for the people of the earlier call, and nobody can allow it from now on. What is held
-    anyway stays with the people of its rule. What does not run stays as it is.
+    What would run, at once or with its commit, is held for the people of the earlier call, and nobody can allow it from
+    now on. What is held anyway stays with the people of its rule. What does not run stays as it is.
     """
     match verdict.effect:
-        case Effect.ALLOW:
+        case Effect.ALLOW | Effect.STAGE:
             terms = earlier.approval.model_copy(update={"grants": None})
             return replace(
                 verdict,
@@ -61,6 +61,7 @@ def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
                 reason=_told(earlier),
                 model_reason="",
                 approval=terms,
+                plan=None,
             )
         case Effect.REQUIRE_APPROVAL if earlier.denied_at:
             return replace(verdict, reason=f"{verdict.reason} {_told(earlier)}")

@@ -16,6 +16,7 @@ from placet.policy.rules import Rulebook
 from placet.policy.settings import PolicySettings
 from placet.runtime.driver import DatabaseError
 from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.test_judging_again import an_approved
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_edit, an_end, kinds
 from tests.support.races import LONG_ENOUGH, ROUNDS
@@ -30,7 +31,17 @@ tools:
     category: unsafe_api
     parameters: {type: object, properties: {amount: {type: number}}}
   ship: *tool
+  post: *tool
 rules:
+  - name: marked-post
+    match: {tool: post, labels: {marked: "*"}}
+    effect: require_approval
+    reason: It is marked.
+    approval: {approvers: ["person:ada"], veto_window_seconds: 600}
+  - name: with-others
+    match: {tool: post}
+    effect: stage
+    reason: They go together.
   - name: marked
     match: {tool: pay, labels: {marked: "*"}}
     effect: require_approval
@@ -115,6 +126,19 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
     assert [{"effect": "require_approval", "rule": "veto-window"}] == await policy.rows(
         "SELECT effect, rule FROM policy.verdicts WHERE call_id = :call_id", call_id=again.call.call_id
     )
+
+
+async def test_a_denied_call_does_not_come_back_staged(policy: Replica, book: Rulebook, approver: Signer) -> None:
+    """Who denied it is asked, now and not with a commit, and what they allow runs also where it is judged again."""
+    first = a_proposal(book, "post", labels={"marked": "yes"})
+    assert [HELD] == kinds(await policy.send(first))
+    await policy.send(an_end(first.call))
+    again = a_proposal(book, "post")
+    (held,) = await policy.send(again)
+    assert isinstance(held, ApprovalRequested)
+    assert ("veto-window", ["person:ada"]) == (held.rule, held.approval.approvers)
+    approved = an_approved(held.call, approver).model_copy(update={"rule": held.rule})
+    assert [PERMITTED] == kinds(await policy.send(approved))
 
 
 @pytest.mark.parametrize(

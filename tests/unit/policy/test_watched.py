@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from placet.contracts.messages.approvals import ApprovalRule, GrantTerms
+from placet.contracts.messages.stage import StagePlan
 from placet.policy.rules import Effect, Verdict
 from placet.policy.rules.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
 
@@ -33,10 +35,11 @@ def denied(**changes: Any) -> Watched:
     return Watched(**(fields | changes))
 
 
-def test_a_denied_call_that_would_run_is_held() -> None:
+@pytest.mark.parametrize("effect", [Effect.ALLOW, Effect.STAGE])
+def test_a_denied_call_that_would_run_is_held(effect: Effect) -> None:
     """The people of the denied call decide again, are told of the denial, and can grant nothing."""
-    verdict = held_again(a_verdict(Effect.ALLOW), denied())
-    assert (Effect.REQUIRE_APPROVAL, VETO_WINDOW) == (verdict.effect, verdict.rule)
+    verdict = held_again(replace(a_verdict(effect), plan=StagePlan()), denied())
+    assert (Effect.REQUIRE_APPROVAL, VETO_WINDOW, None) == (verdict.effect, verdict.rule, verdict.plan)
     assert TERMS.model_copy(update={"grants": None}) == verdict.approval
     assert 'Asked again: person:bob denied it at 2026-03-04 05:06 UTC: "Too much.".' == verdict.reason
 
@@ -48,10 +51,9 @@ def test_a_denied_call_that_is_held_anyway_stays_with_its_people() -> None:
     assert "As the rule says. Asked again: person:bob denied it at 2026-03-04 05:06 UTC." == verdict.reason
 
 
-@pytest.mark.parametrize("effect", [Effect.DENY, Effect.STAGE])
-def test_what_does_not_run_stays_as_it_is(effect: Effect) -> None:
+def test_what_does_not_run_stays_as_it_is() -> None:
     """A veto window lets nothing be decided that a rule refuses."""
-    verdict = a_verdict(effect)
+    verdict = a_verdict(Effect.DENY)
     assert verdict == held_again(verdict, denied())
 
 
