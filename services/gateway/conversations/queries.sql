@@ -13,13 +13,6 @@ SELECT tenant, conversation_id, agent, language, labels, created_at FROM read.co
 WHERE tenant = :tenant AND conversation_id = :conversation_id
 ON CONFLICT DO NOTHING
 
--- name: adopt_conversation_like
--- One that has not begun, with the agent of another.
-INSERT INTO gateway.conversations (tenant, conversation_id, agent, language, labels, created_at)
-SELECT tenant, :conversation_id, agent, language, labels, created_at FROM read.conversations
-WHERE tenant = :tenant AND conversation_id = :like
-ON CONFLICT DO NOTHING
-
 -- name: open_conversation
 INSERT INTO gateway.conversations
     (tenant, conversation_id, agent, language, labels, visitor, token_hash, token_expires_at, created_by, opener_decides,

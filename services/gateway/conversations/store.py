@@ -13,7 +13,7 @@ from typing import Any
 from placet.gateway.conversations.holder import Held
 from placet.gateway.conversations.items import Item, ItemType
 from placet.gateway.states import State
-from placet.gateway.store.read import noted_in
+from placet.gateway.store.read import shown_in
 from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
 from placet.runtime.work import Work
@@ -143,14 +143,8 @@ async def note_relay(connection: Connection, place: Place, holders: Iterable[str
 
 
 async def note_words(connection: Connection, place: Place, writers: Iterable[str]) -> None:
-    """Remember who gave the model words about a call, wherever what may come of them is asked about."""
-    shown, *own = (await noted_in(connection, [place])).get(place, [place])
-    for each in own:
-        # A job's own conversation may begin later, or never.
-        values = {"tenant": each[0], "conversation_id": each[1], "like": shown[1]}
-        await connection.run(QUERIES.adopt_conversation_like, **values)
-    for each in (shown, *own):
-        await note_relay(connection, each, writers)
+    """Remember who gave the model words about a call: where its conversation is shown, the one that called its job."""
+    await note_relay(connection, (await shown_in(connection, [place])).get(place, place), writers)
 
 
 async def renew_token(

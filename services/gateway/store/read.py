@@ -7,13 +7,12 @@ back as read-only mappings with the views' column names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.contracts.ids import is_of_job, job_conversation_id
+from placet.contracts.ids import is_of_job
 from placet.contracts.messages import COMMIT_TOOL
 from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import identity_of
@@ -216,6 +215,14 @@ SELECT DISTINCT ON (tenant, place) up.tenant, up.place, up.conversation_id, c.jo
 FROM up LEFT JOIN read.conversations c ON c.tenant = up.tenant AND c.conversation_id = up.conversation_id
 ORDER BY tenant, place, depth DESC
 """)
+#: Who answered in an attempt of a job, by job.
+_TOLD_JOBS = sa.text("""
+SELECT w.tenant, w.place, string_agg(c.relayed_by, ' ')
+FROM unnest(CAST(:tenants AS text[]), CAST(:places AS text[])) AS w (tenant, place)
+JOIN read.job_attempts a ON a.tenant = w.tenant AND a.job_id = w.place
+JOIN gateway.conversations c ON c.tenant = a.tenant AND c.conversation_id = a.conversation_id AND c.relayed_by <> ''
+GROUP BY w.tenant, w.place
+""")
 _EXECUTION_STATES = sa.text(
     "SELECT call_id, state FROM read.executions WHERE tenant = :tenant AND call_id = ANY(CAST(:call_ids AS text[]))"
 )
@@ -234,14 +241,18 @@ async def load_approvals(connection: Connection, keys: Collection[tuple[str, str
 
 
 async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return approvals with each once who may have asked, for what a job holds also where the job was called."""
+    """Return approvals with each once who may have asked, for what a job holds also where the job was called.
+
+    In a job that no conversation called what one attempt was told reaches the others and the commit.
+    """
     found = [dict(row) for row in rows]
     if asked := [row for row in found if is_of_job(row["tenant"], row["conversation_id"])]:
-        outer = await noted_in(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
-        openers = (await connection.execute(_OPENERS, _arrays({*chain.from_iterable(outer.values())}))).all()
-        by_place = {(tenant, place): opener for tenant, place, opener in openers}
+        outer = await _outermost(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
+        openers = (await connection.execute(_OPENERS, _arrays({shown for shown, _ in outer.values()}))).all()
+        told = (await connection.execute(_TOLD_JOBS, _arrays({job for _, job in outer.values() if job}))).all()
+        by_place = {(tenant, place): people for tenant, place, people in (*openers, *told)}
         for row in asked:
-            there = (by_place.get(place, "") for place in outer[row["tenant"], row["conversation_id"]])
+            there = (by_place.get(each, "") for each in outer[row["tenant"], row["conversation_id"]] if each)
             row["opened_by"] = " ".join((*there, row["opened_by"]))
     for row in found:
         row["opened_by"] = " ".join(dict.fromkeys(row["opened_by"].split()))
@@ -250,24 +261,18 @@ async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict
 
 async def shown_in(connection: Connection, places: Collection[Place]) -> dict[Place, Place]:
     """Return where people see what they are asked in conversations: there, or where their jobs were called."""
-    return {place: noted[0] for place, noted in (await noted_in(connection, places)).items()}
+    return {place: shown for place, (shown, _) in (await _outermost(connection, places)).items()}
 
 
-async def noted_in(connection: Connection, places: Collection[Place]) -> dict[Place, list[Place]]:
-    """Return where it is noted who may have asked in conversations: where people see what they are asked there.
-
-    In a job that no conversation called also in its own, for what one of its attempts was told reaches the others and
-    the commit.
-    """
+async def _outermost(
+    connection: Connection, places: Collection[Place]
+) -> dict[Place, tuple[Place, tuple[str, str] | None]]:
+    """Return where people see what they are asked in conversations, and the job (tenant, id) that works there."""
     rows = (await connection.execute(_SHOWN_IN, _arrays(places))).all()
     return {
-        (tenant, place): [(tenant, each) for each in (shown, *_own_conversation(tenant, job_id))]
+        (tenant, place): ((tenant, shown), (tenant, job_id) if job_id else None)
         for tenant, place, shown, job_id in rows
     }
-
-
-def _own_conversation(tenant: str, job_id: str | None) -> tuple[str, ...]:
-    return () if job_id is None else (job_conversation_id(tenant, "job-conversation", job_id),)
 
 
 def _arrays(places: Collection[Place]) -> dict[str, list[str]]:

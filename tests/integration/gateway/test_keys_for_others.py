@@ -486,14 +486,19 @@ async def test_four_eyes_reach_through_a_job_that_nobody_called(house: House) ->
     commit = job_conversation_id("acme", "job-conversation", "job-2")
     insert(house.url, "jobs", tenant="acme", job_id="job-2", author="person:eve", spec={})
     known = {"tenant": "acme", "agent": "default", "language": "en", "labels": {}, "job_id": "job-2"}
-    for place in places:
+    for at, place in enumerate(places):
         insert(house.url, "conversations", conversation_id=place, **known)
+        insert(
+            house.url, "job_attempts", tenant="acme", job_id="job-2", attempt_id=f"of-two-{at}", conversation_id=place
+        )
     row = an_approval_row(a_call(), approval_id="of-two", conversation_id=places[0])
     insert(house.url, "approvals", **row)
     said = {"decision": "respond", "digest": row["digest"], "response": "Pay twice"}
     async with house.client(house.key("decide", person="ada")) as ada:
         assert 200 == (await ada.post("/v1/approvals/of-two/decisions", json=said)).status_code
-    # The job's own conversation begins after it.
+    # The job's own conversation begins after it, and is nobody's before.
+    async with house.client(house.key("chat", person="zed")) as zed:
+        assert 404 == (await zed.get(f"/v1/conversations/{commit}")).status_code
     insert(house.url, "conversations", conversation_id=commit, **known)
     for at, place in enumerate((*places, commit)):
         await decide(house, house.key("decide", person="dora"), approval_id=f"of-two-{at}", conversation_id=place)
