@@ -119,7 +119,7 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
     """
     permit = verify_permit(deps.verifier(), permitted.permit, permitted.call, pool=m.JOBS_POOL)
     refuse_void(permit.iat, work.restored_at)
-    if permit.by and deps.directory().has_lost(permit.by, permit.groups):
+    if permit.by and deps.directory().has_lost(permit.by, permit.groups, permit.listed):
         return CONSENT_VOID
     return await store.why_void(work.connection, permitted.call, permit.keys)
 

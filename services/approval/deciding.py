@@ -142,15 +142,17 @@ def _consent(made: Made, counting: Approval) -> Consent:
     voters = [voter, *(each for each in others if each.identity != voter.identity)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}
-    keys = [each.key_id for each in voters if each.key_id]
+    behind = list(voters)
     for each in voters:
         for seated, panels in _seated(counting, each, made.directory):
             found = _groups(counting, seated, panels)
             if found or seated is not each:
                 groups[seated.identity] = found
-            if seated is not each and seated.key_id:
-                keys.append(seated.key_id)
-    return Consent(made.after, by, keys, groups)
+            if seated is not each:
+                behind.append(seated)
+    keys = [each.key_id for each in behind if each.key_id]
+    listed = [each.identity for each in behind if each.keyless and is_person(each.identity)]
+    return Consent(made.after, by, keys, groups, listed)
 
 
 def _seated(approval: Approval, voter: Voter, directory: Directory) -> Iterator[tuple[Voter, frozenset[int]]]:

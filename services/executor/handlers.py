@@ -45,7 +45,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=work.restored_at)
         if admission.event is Event.CLAIMED and each.permit.by:
-            left = worker.directory().has_lost(each.permit.by, each.permit.groups)
+            left = worker.directory().has_lost(each.permit.by, each.permit.groups, each.permit.listed)
             admission = rules.consent_void() if left else admission
         wanted[arrival.cause.id] = each, admission
         work.cause = arrival.cause

@@ -23,5 +23,5 @@ async def why_void(connection: Connection, call: ToolCall, permit: Permit, direc
     named = arguments_of(call.arguments) if call.tool == COMMIT_TOOL else None
     about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": permit.keys}
     (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
-    revoked = row["revoked"] or directory.has_lost(permit.by, permit.groups)
+    revoked = row["revoked"] or directory.has_lost(permit.by, permit.groups, permit.listed)
     return rules.void(stop=row["stopped"], revoked=revoked, late=False)

@@ -77,6 +77,10 @@ class Permit(Value):
         description="Of those who decide as members of a group alone, or in whose place somebody did: by panel the "
         "groups, one of which has to have them still when the call begins.",
     )
+    listed: list[str] = Field(
+        default_factory=list,
+        description="Of all these people those who showed no key: the directory has to list them when the call begins.",
+    )
     rule: str = Field(default="", description="Name of the rule that let the call through or held it.")
     rulebook: str = Field(default="", description="Digest of the rulebook that has that rule.")
 
@@ -98,6 +102,7 @@ class Consent:
     by: Sequence[str] = ()
     keys: Sequence[str] = ()
     groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    listed: Sequence[str] = ()
     rule: str = ""
     rulebook: str = ""
 
@@ -105,7 +110,7 @@ class Consent:
     def people(self) -> dict[str, Any]:
         """Who said yes, as the claims of a permit have it."""
         groups = {person: [list(each) for each in panels] for person, panels in self.groups.items()}
-        return {"by": list(self.by), "keys": list(self.keys), "groups": groups}
+        return {"by": list(self.by), "keys": list(self.keys), "groups": groups, "listed": list(self.listed)}
 
 
 #: Of a call that nobody was asked about.

@@ -135,8 +135,15 @@ class Directory:
         person = self.people.get(name)
         return person is None or person.active
 
-    def has_lost(self, people: Iterable[str], panels: Mapping[str, Sequence[Sequence[str]]]) -> bool:
-        """Tell whether one of these people may decide nothing any more, or is in no group of one of their panels."""
+    def has_lost(
+        self, people: Iterable[str], panels: Mapping[str, Sequence[Sequence[str]]], listed: Iterable[str]
+    ) -> bool:
+        """Tell whether one of these people may decide nothing any more, or is in no group of one of their panels.
+
+        Whoever is not listed is judged by their key alone; those of `listed` have shown none.
+        """
+        if any(self.person(person) is None for person in listed):
+            return True
         return any(not self.is_active(name_of(person)) for person in {*people, *panels}) or any(
             not any(self.is_member(name_of(person), group) for group in groups)
             for person, each in panels.items()

@@ -129,6 +129,14 @@ MUTANTS = (
         _PERMITS,
     ),
     Mutant(
+        "somebody-deleted",
+        "a yes without a key of somebody whom the directory lists no more still counts at the claim",
+        "shared/domain/directory.py",
+        "if any(self.person(person) is None for person in listed):",
+        "if any(self.person(person) is None for person in ()):",
+        _PERMITS,
+    ),
+    Mutant(
         "permit-of-another-call",
         "a permit is good for any call",
         "shared/contracts/permit.py",

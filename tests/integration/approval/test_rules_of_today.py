@@ -95,6 +95,27 @@ async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: S
     assert ({"person:ada", "person:bob"}, {"key-ada", "key-bob"}) == (set(permit.by), set(permit.keys))
 
 
+async def test_a_permit_says_who_showed_no_key(
+    replica: Replica, gateway: Signer, verifier: Verifier, register: Register
+) -> None:
+    """Of them the directory alone said who they are, whether they voted or gave their place to somebody who did."""
+    register.directory = Directory(people={name: Person(name) for name in ("ada", "bob", "cem")})
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, "key-cem")
+    also = [{"panels": [{"approvers": [f"person:{name}"]}]} for name in ("bob", "cem")]
+    card = await opened_by(replica, approval=an_approval_rule(approvers=["person:ada"], also=also))
+
+    def decision(name: str, **more: Any) -> DecideApproval:
+        proof = {"person": f"person:{name}", "roles": [], "proof": "slack"} | more
+        return a_decision(gateway, some_claims(card, **proof))
+
+    await replica.send(decision("bob", verb="delegate", to="person:ada"))
+    await replica.send(decision("cem", proof="web_session", key_id="key-cem"))
+    (end,) = [each for each in await replica.send(decision("ada")) if isinstance(each, ToolCallPermitted)]
+    permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
+    assert ({"person:ada", "person:cem"}, {"person:ada", "person:bob"}) == (set(permit.by), set(permit.listed))
+
+
 PANELS = {
     "approvers": ["group:finance"],
     "also": [{"panels": [{"approvers": ["group:leads"], "approvals": 1}]}],

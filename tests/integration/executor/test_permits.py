@@ -274,6 +274,22 @@ async def test_somebody_who_left_the_group_since_voids_their_yes(place: Premises
     assert {"member": "succeeded", "left": "refused", "named": "succeeded"} == kinds
 
 
+async def test_somebody_who_showed_no_key_and_was_deleted_since_voids_their_yes(place: Premises) -> None:
+    """What the directory alone said of them it says no more; of whom a key proved it need not say anything."""
+    place.rulebook.write_text(json.dumps(json.loads(place.rulebook.read_text()) | {"people": {"ada": {}}}))
+    asked = {"listed": ("ada", ["person:ada"]), "deleted": ("bob", ["person:bob"]), "with a key": ("bob", [])}
+    async with open_house(place) as house:
+        kinds = {}
+        for case, (name, listed) in asked.items():
+            call = place.call("add", a=2, b=3)
+            given = place.permitted(call, issuer="approval", by=[f"person:{name}"], listed=listed)
+            await house.deliver(given)
+            answer = await house.answer()
+            assert not isinstance(answer, CallResolved)
+            kinds[case] = answer.kind
+    assert {"listed": "succeeded", "deleted": "refused", "with a key": "succeeded"} == kinds
+
+
 async def test_somebody_who_left_since_voids_their_yes(place: Premises) -> None:
     """Who is inactive in the directory by the time of the claim has allowed nothing; who is not listed may."""
     people = {"ada": {}, "bob": {"active": False}}
