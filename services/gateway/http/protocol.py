@@ -5,8 +5,10 @@ The parser has none: it gathers a head of any length, in a callback of the conne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from placet.runtime.connections import Bounded
@@ -29,12 +31,73 @@ class HeadTooLargeError(ValueError):
     """The parser turns it into an error of its own, which ends the connection with a 400."""
 
 
+class NothingBehindError(ValueError):
+    """The parser turns it into an error of its own, which says that a request has ended."""
+
+
+class Parser(httptools.HttpRequestParser):
+    """Keeps what stands behind the head of a request that asks for another protocol: it takes no body for one."""
+
+    beyond = b""
+
+    def feed_data(self, data: Any) -> None:
+        """Read some bytes."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self.beyond = data[upgrade.args[0] :]
+            raise
+
+
+class RestOfRequest(httptools.HttpRequestParser):
+    """Reads the body of a request whose head was read, and nothing behind it."""
+
+    def __init__(self, http: BoundedHttp) -> None:
+        super().__init__(self)
+        self._http = http
+        self._over = False
+
+    def begin(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take from the headers of the request how long its body is."""
+        framing = [b"%b: %b\r\n" % each for each in headers if each[0] in {b"content-length", b"transfer-encoding"}]
+        self.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
+
+    def feed_data(self, data: Any) -> None:
+        """Read some bytes."""
+        try:
+            if not self._over:
+                super().feed_data(data)
+        except httptools.HttpParserError:
+            if not self._over:
+                raise
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Weigh a trailer."""
+        self._http.weigh(len(name) + len(value) + HEADER_WEIGHT)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._http.on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Read no further."""
+        self._over = True
+        self._http.on_message_complete()
+        raise NothingBehindError
+
+
 class BoundedHttp(Bounded, HttpToolsProtocol):
     """One connection. A request with a head or a target beyond its bound is refused, however it comes."""
 
+    parser: Any
     _head = _silent = 0
     _heard = False
     _answered: RequestResponseCycle | None = None
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.parser = Parser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def data_received(self, data: bytes) -> None:
         """Read some bytes; refuse what has been going on for too long without telling anything."""
@@ -53,14 +116,14 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the target, which comes before all else."""
-        self._weigh(len(url))
+        self.weigh(len(url))
         if self._head > TARGET_MAX:
             raise HeadTooLargeError
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, or a trailer."""
-        self._weigh(len(name) + len(value) + HEADER_WEIGHT)
+        self.weigh(len(name) + len(value) + HEADER_WEIGHT)
         # Python unquotes cookies in a time that grows with the square of their backslashes, and none of ours has any.
         super().on_header(name, value.replace(b"\\", b"") if name.lower() == b"cookie" else value)
 
@@ -72,6 +135,9 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End a request; one that was answered before has no more to come, and its time is over."""
         self._heard = True
+        if self.parser.should_upgrade():
+            # Only its head has ended: see `_unsupported_upgrade_warning`.
+            return
         super().on_message_complete()
         if self.cycle.response_complete:
             self._await_next()
@@ -100,10 +166,17 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer as if no other protocol was asked for, and end then: the parser reads nothing after such a request."""
+        """Answer as if no other protocol was asked for, and end then: nothing is read after such a request."""
         self.cycle.keep_alive = False
+        rest, self.parser = self.parser.beyond, RestOfRequest(self)
+        try:
+            self.parser.begin(self.headers)
+            self.parser.feed_data(rest)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
 
-    def _weigh(self, size: int) -> None:
+    def weigh(self, size: int) -> None:
+        """Count what parsers gather, and refuse too much of it."""
         self._heard = True
         self._head += size
         if self._head > HEAD_MAX:

@@ -39,6 +39,16 @@ async def cookies(scope: MutableMapping[str, Any], receive: Any, send: Any) -> N
     await send({"type": "http.response.body", "body": found})
 
 
+async def echo(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    """Answer with the body."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body, more = body + event.get("body", b""), event.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
 async def sent(pieces: Iterable[bytes], app: Any = cookies) -> tuple[bytes, int]:
     """Return what `app` answers to these bytes, and how many of them could be sent."""
     port, count, answer = free_port(), 0, b""
@@ -131,6 +141,33 @@ async def test_another_protocol_is_not_taken_up(protocol: str) -> None:
     answer, _ = await sent([asked + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncontent-length: 0\r\n\r\n"])
     head = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert (b"HTTP/1.1 200 OK", True) == (head[0], b"connection: close" in head)
+
+
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        (b"content-length: 5\r\n", b"hello"),
+        (b"transfer-encoding: chunked\r\n", b"2\r\nhe\r\n3\r\nllo\r\n0\r\nsome: trailer\r\n\r\n"),
+        (b"", b""),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_the_body_is_read_of_what_asks_for_another_protocol(framing: bytes, body: bytes, size: int) -> None:
+    """Java's client asks so with every request, also with one that has a body; what stands behind is not read."""
+    head = BEGIN + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+    request = head + framing + b"\r\n" + body + b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    answer, _ = await sent([request[at : at + size] for at in range(0, len(request), size)], echo)
+    status, _, rest = answer.partition(b"\r\n")
+    expected = b"hello" if body else b""
+    assert (b"HTTP/1.1 200 OK", expected) == (status, rest.partition(b"\r\n\r\n")[2])
+
+
+@pytest.mark.parametrize("framing", [b"transfer-encoding: gzip\r\n", b"transfer-encoding: chunked\r\n"])
+async def test_a_body_without_measure_of_what_asks_for_another_protocol_is_none(framing: bytes) -> None:
+    """The connection ends, as it does without that wish."""
+    head = BEGIN + b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
+    answer, _ = await sent([head + framing + b"\r\nhello"], echo)
+    assert b"200 OK" not in answer
 
 
 @pytest.mark.parametrize(
