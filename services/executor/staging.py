@@ -24,7 +24,7 @@ from placet.executor.workspace_store import Bounds, ConversationWorkspace, Full,
 from placet.runtime.work import UnitOfWork
 from placet.tools import Change, Described, ToolContext, ToolError
 from placet.tools.registry import CRASHED, LoadedTool
-from placet.tools.threads import call_in_thread
+from placet.tools.replies import checked_text
 
 log = structlog.get_logger(__name__)
 
@@ -70,16 +70,14 @@ class Stager:
             summary = render_summary(spec, dict(arguments), attempt.call.language)
             return Planned("call", "", summary)
         changes = await tool.plan(arguments, context)
-        told = [await self._describe(tool, attempt, change) for change in changes]
-        summary = "; ".join(each.summary for each in told)
+        told = [await self._describe(tool, attempt, change, context) for change in changes]
+        summary = checked_text("; ".join(each.summary for each in told))
         pack = tool.staging.name
         return Planned("change", pack, summary, tuple(zip(changes, told, strict=True)), _seen(pack, context))
 
-    async def _describe(self, tool: LoadedTool, attempt: Attempt, change: Change) -> Described:
-        """Return a change as people may see it; comparing long texts keeps nothing else waiting."""
-        assert tool.staging is not None  # noqa: S101 - asked of packs only
-        staging = tool.staging
-        found: Described = await call_in_thread(lambda: staging.describe(change), name="describe")
+    async def _describe(self, tool: LoadedTool, attempt: Attempt, change: Change, context: ToolContext) -> Described:
+        """Return a change as people may see it."""
+        found = await tool.describe(change, context)
         return replace(
             found, summary=redact_text(attempt.call, found.summary), diff=redact_text(attempt.call, found.diff)
         )

@@ -65,10 +65,10 @@ class TestedTools:
         if problems := validate_arguments(self.specs[tool], arguments):
             raise ToolError("; ".join(map(str, problems)), code="invalid_arguments")
         loaded, context = self.loaded[tool], replace(self.context(context), workspace=workspace)
-        pack = self._pack(tool)
+        name = self._pack(tool).name
         changes = await loaded.plan(arguments, context)
-        workspace.changes += [(pack.name, change) for change in changes]
-        return [pack.describe(change) for change in changes]
+        workspace.changes += [(name, change) for change in changes]
+        return [await loaded.describe(change, context) for change in changes]
 
     async def commit(
         self, tool: str, workspace: TestedWorkspace, /, *, context: ToolContext | None = None

@@ -22,10 +22,11 @@ from placet.runtime.watchdog import at_leisure, place_of
 from placet.tools.calling import call_function
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
-from placet.tools.replies import checked_error, checked_reply, checked_unknown
+from placet.tools.replies import checked_description, checked_error, checked_reply, checked_unknown
 from placet.tools.resources import ToolLoadError
 from placet.tools.signatures import Signature, SignatureError, read_signature
-from placet.tools.staging import Change, Staging
+from placet.tools.staging import Change, Described, Staging
+from placet.tools.threads import call_in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -101,6 +102,22 @@ class LoadedTool:
         if not changes or not all(isinstance(each, Change) for each in changes):
             raise ToolError("The tool staged nothing.", code="nothing_staged")
         return changes
+
+    async def describe(self, change: Change, context: ToolContext) -> Described:
+        """Return a change as its pack shows it to people, bounded; raise as `run` does.
+
+        Comparing long texts keeps nothing else waiting.
+        """
+        staging = self.staging
+        assert staging is not None  # noqa: S101 - asked of tools that can stage only
+        try:
+            return checked_description(await call_in_thread(lambda: staging.describe(change), name="describe"))
+        except asyncio.CancelledError as error:
+            if _is_cancelling():
+                raise
+            raise self._failure(error, context) from error
+        except BaseException as error:
+            raise self._failure(error, context) from error
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
         """Run the function once and return its reply of plain JSON values.

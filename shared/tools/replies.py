@@ -17,12 +17,15 @@ from placet.contracts.messages.tool_calls import HANDOVER_REASON_MAX
 from placet.contracts.sizes import is_longer, text_of
 from placet.runtime.watchdog import TooLong
 from placet.tools.contract import ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.staging import DIFF_CHARACTERS_MAX, Described
 from placet.tools.ui_blocks import UiBlock
 
 REPLY_BYTES_MAX = 256 * 1024
 """Largest reply (data and blocks together) as UTF-8 JSON."""
 TEXT_CHARACTERS_MAX = 4_000
 """Longest error text that reaches the model."""
+LINES_MAX = 2**31 - 1
+"""Most lines that a column counts."""
 
 # PostgreSQL's jsonb refuses U+0000. An even run of backslashes before it means the text merely spells the escape.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -93,5 +96,26 @@ def _data_or_none(data: Any) -> Any:
 
 def checked_text(text: Any) -> str:
     """Return what a tool or a pack gave for a text, bounded and fit to be stored."""
-    storable = text_of(text, 2 * TEXT_CHARACTERS_MAX).replace("\x00", "").encode(errors="replace").decode()
+    storable = _storable(text_of(text, 2 * TEXT_CHARACTERS_MAX))
     return storable if len(storable) <= TEXT_CHARACTERS_MAX else storable[: TEXT_CHARACTERS_MAX - 1] + "…"
+
+
+def checked_description(told: Described) -> Described:
+    """Return what a pack says of a change, bounded and fit to be stored."""
+    diff = text_of(told.diff, 2 * DIFF_CHARACTERS_MAX)
+    return Described(
+        checked_text(told.summary),
+        _storable(diff)[:DIFF_CHARACTERS_MAX],
+        cut=bool(told.cut) or len(diff) > DIFF_CHARACTERS_MAX,
+        binary=bool(told.binary),
+        added=_lines(told.added),
+        removed=_lines(told.removed),
+    )
+
+
+def _lines(number: Any) -> int:
+    return min(max(int(number), 0), LINES_MAX)
+
+
+def _storable(text: str) -> str:
+    return text.replace("\x00", "").encode(errors="replace").decode()

@@ -12,11 +12,14 @@ from placet.contracts.messages import DiscardWorkspace, EntriesDiscarded, Worksp
 from placet.contracts.messages.stage import StagePlan
 from placet.executor import workspace_store
 from placet.executor.plans import LEFT_TEXT
+from placet.executor.rules import NOT_STAGED_TEXT
 from placet.executor.staging import Stager
 from placet.executor.store import Attempt
 from placet.executor.workspace_store import ConversationWorkspace, Placed
 from placet.runtime.queries import query
 from placet.runtime.work import Work
+from placet.tools import Described
+from placet.tools.files.pack import Files
 from tests.builders import an_event
 from tests.support.executor_house import Premises, open_house
 from tests.support.workspaces import Scene, file_rulebook, outcomes
@@ -345,6 +348,30 @@ async def test_a_change_that_was_planned_on_what_went_meanwhile_is_planned_anew(
     answer = await editing
     assert ("failed", "There is no file 'a.txt'.") == (answer.kind, answer.error)
     assert ["discarded", "waiting"] == entry_states(scene)
+
+
+async def test_what_a_pack_says_of_a_change_is_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it is, whatever stands in it and however many lines it counts: it is kept as far as people read."""
+    told = Described("a\x00" * 10_000, "\ud800b\x00" * 100_000, added=10**30, removed=-1)
+    monkeypatch.setattr(Files, "describe", lambda *_: told)
+    staged = await scene.stage("create_file", path="a.txt", content="a\n")
+    (kept,) = scene.place.sql(
+        "SELECT length(summary), length(diff), cut, added, removed FROM executor.workspace_changes"
+    )
+    assert (4_000, (4_000, 64_000, True, 2**31 - 1, 0)) == (len(staged.summary), tuple(kept))
+
+
+async def test_a_pack_that_cannot_say_what_changes_stages_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could be shown what waits: the call has failed."""
+    monkeypatch.setattr(Files, "describe", lambda *_: None)
+    answer = await scene.try_to_stage("create_file", path="a.txt", content="a\n")
+    assert ("failed", f"{NOT_STAGED_TEXT} The tool broke off with an internal error.", []) == (
+        answer.kind,
+        answer.error,
+        entry_states(scene),
+    )
 
 
 async def test_a_database_that_is_away_fails_no_staging(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
