@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from time import thread_time
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.domain.directory import Directory, Person
-from placet.domain.duty import CalendarFile, GroupDuty, Hours, OnDuty, Rotation, opens_at
+from placet.domain.duty import CalendarFile, GroupDuty, Hours, OnDuty, Rotation, Shift, opens_at
 from placet.domain.duty_calendar import CALENDAR_BYTES_MAX, names_anybody, parse_calendar, read_calendar
 
 BERLIN = "Europe/Berlin"
@@ -144,6 +145,11 @@ def test_an_hour_that_comes_twice_has_one_change_of_turns() -> None:
     assert ["ada", "ben", "ben", "ben", "ben"] == [next(iter(each.names)) for each in turns if each]
 
 
+def out_of_range(_: datetime) -> Sequence[Shift]:
+    """Work out no events: a date among them is none that there can be."""
+    raise OverflowError
+
+
 @pytest.mark.parametrize(
     ("plan", "why"),
     [
@@ -152,10 +158,11 @@ def test_an_hour_that_comes_twice_has_one_change_of_turns() -> None:
         (Rotation(("eve",), datetime(2026, 1, 1), 7), "nobody"),  # noqa: DTZ001
         (Rotation(("zoe",), datetime(2026, 1, 1), 7), "nobody"),  # noqa: DTZ001
         (CalendarFile("ops.ics"), "unreadable"),
+        (CalendarFile("ops.ics", problem="", shifts=out_of_range), "unreadable"),
     ],
 )
 def test_where_nobody_is_on_duty_all_are(plan: Rotation | CalendarFile | None, why: str) -> None:
-    """Before the first turn, where who has it left the group or the house, and where there is no plan."""
+    """Before the first turn, where who has it left the group or the house, without a plan, and whatever goes wrong."""
     assert OnDuty("ops", frozenset({"ada", "ben"}), None, why) == asked(GroupDuty(plan=plan), at("2026-06-01"))  # type: ignore[arg-type]
 
 
