@@ -17,8 +17,10 @@ from placet.runtime.connections import Bounded
 HEAD_MAX = 65_536
 #: What a header weighs beside its bytes: what is made of it takes more room and time than a few of these.
 HEADER_WEIGHT = 64
-#: Bytes of a target; what looks for a file does so in a time that grows with the square of them.
-TARGET_MAX = 8_192
+#: Bytes of a target. Every filter of the inbox at once needs so many, where each letter of theirs is written as twelve.
+TARGET_MAX = 16_384
+#: Bytes of a target's path; what looks for a file does so in a time that grows with the square of them.
+PATH_MAX = 8_192
 #: Requests of one connection that wait behind the one that is answered; clients that know us send none.
 PIPELINED_MAX = 8
 
@@ -117,9 +119,9 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         """Take a piece of the target, which comes before all else."""
         self.weigh(len(url))
-        if self._head > TARGET_MAX:
-            raise HeadTooLargeError
         super().on_url(url)
+        if self._head > TARGET_MAX or (self.url.find(b"?", 0, PATH_MAX + 1) < 0 and self._head > PATH_MAX):
+            raise HeadTooLargeError
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, or a trailer."""

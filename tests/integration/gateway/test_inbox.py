@@ -181,6 +181,17 @@ async def test_filters_must_all_fit(house: House) -> None:
     assert expected == [(query, await listed(house, secret, **query)) for query, _ in expected]
 
 
+async def test_the_longest_filters_fit_into_one_request(house: House) -> None:
+    """All at once, in letters that are written as twelve each."""
+    lengths = {"agent": 128, "requester": 256, "rule": 128, "decided_by": 256, "q": 200}
+    query: dict[str, Any] = {name: "\U0001d4b6" * length for name, length in lengths.items()}
+    query |= {"tool": "t" * 64, "conversation": "c" * 64, "category": "unsafe_write", "state": "withdrawn"}
+    query |= {"opened_after": "2026-01-01T00:00:00+00:00", "opened_before": "2027-01-01T00:00:00+00:00"}
+    async with house.client(house.key("decide")) as client:
+        answer = await client.get("/v1/approvals", params=query)
+    assert (200, []) == (answer.status_code, answer.json()["items"])
+
+
 async def test_pages_of_mine_follow_each_other(house: House) -> None:
     """Page by page everything comes once, newest first, also what two names bring."""
     now = datetime.now(UTC)

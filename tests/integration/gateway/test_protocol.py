@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from placet.gateway.http.protocol import HEAD_MAX, HEADER_WEIGHT, PIPELINED_MAX, TARGET_MAX, BoundedHttp
+from placet.gateway.http.protocol import HEAD_MAX, HEADER_WEIGHT, PATH_MAX, PIPELINED_MAX, TARGET_MAX, BoundedHttp
 from placet.runtime.health import serving
 from tests.support.gateway import open_house
 from tests.support.ports import free_port
@@ -80,10 +80,21 @@ async def test_a_head_without_an_end_is_refused(how: str) -> None:
     [
         (b"GET / HTTP/1.1\r\n", b"a:\r\n", HEAD_MAX // HEADER_WEIGHT // 2, b"HTTP/1.1 200"),
         (b"GET / HTTP/1.1\r\n", b"a:\r\n", HEAD_MAX // HEADER_WEIGHT, b"HTTP/1.1 400"),
-        (b"GET /%b HTTP/1.1\r\n" % (b"a" * (TARGET_MAX - 1)), b"", 0, b"HTTP/1.1 200"),
-        (b"GET /%b HTTP/1.1\r\n" % (b"a" * TARGET_MAX), b"", 0, b"HTTP/1.1 400"),
+        (b"GET /%b HTTP/1.1\r\n" % (b"a" * (PATH_MAX - 1)), b"", 0, b"HTTP/1.1 200"),
+        (b"GET /%b HTTP/1.1\r\n" % (b"a" * PATH_MAX), b"", 0, b"HTTP/1.1 400"),
+        (b"GET /%b?b HTTP/1.1\r\n" % (b"a" * PATH_MAX), b"", 0, b"HTTP/1.1 400"),
+        (b"GET /?%b HTTP/1.1\r\n" % (b"a" * (TARGET_MAX - 2)), b"", 0, b"HTTP/1.1 200"),
+        (b"GET /?%b HTTP/1.1\r\n" % (b"a" * (TARGET_MAX - 1)), b"", 0, b"HTTP/1.1 400"),
     ],
-    ids=["half of the headers", "more headers", "longest target", "longer target"],
+    ids=[
+        "half of the headers",
+        "more headers",
+        "longest path",
+        "longer path",
+        "longer path with a query",
+        "longest target",
+        "longer target",
+    ],
 )
 async def test_headers_and_target_have_bounds(line: bytes, header: bytes, times: int, expected: bytes) -> None:
     """A header counts for more than its bytes, and a target may be no head's length; a client has all it needs."""
