@@ -23,6 +23,7 @@ from placet.gateway.identity.sessions import Holder, Sessions
 from placet.gateway.identity.store.keys import CODE_TRIES_MAX, WAITING_MAX
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, an_approval_row, insert, listen, open_house
+from tests.support.staged_scene import a_change, a_file, stage
 
 PEOPLE = Directory(people={"grace": Person("grace", emails=("grace@example.org",)), "ben": Person("ben")})
 
@@ -425,6 +426,19 @@ async def test_four_eyes_count_who_told_the_model_of_what_they_may_not_decide(
         assert 409 == (await ada.post(f"/v1/approvals/{place}/decisions", json=said)).status_code
     await decide(house, house.key("decide", person="dora"), approval_id=f"{place}-next", conversation_id=place)
     assert noted == house.approvers.claims[-1].opened_by
+
+
+async def test_four_eyes_count_who_said_why_they_threw_it_away(house: House) -> None:
+    """The model reads the reason and goes on; who throws away without a word has told it nothing."""
+    async with house.client(house.key("chat", person="ben")) as ben:
+        place = (await ben.post("/v1/conversations", json={})).json()["id"]
+    stage(house, [a_change(a_file("notes.md", after="# Notes"))], conversation_id=place)
+    for reason, person in (("", "eve"), ("Pay twice", "ada")):
+        async with house.client(house.key("chat", "decide", person=person)) as client:
+            thrown = await client.post(f"/v1/conversations/{place}/workspace/discard", json={"reason": reason})
+        assert 202 == thrown.status_code
+    await decide(house, house.key("decide", person="dora"), conversation_id=place, requester="person:ben")
+    assert ["person:ben ~person:ada"] == [claims.opened_by for claims in house.approvers.claims]
 
 
 async def test_four_eyes_count_who_writes_again_after_they_were_forgotten(house: House) -> None:

@@ -359,10 +359,12 @@ async def test_a_revocation_and_a_use_at_once_have_one_truth(
         ("visitor-1", "person:front person:ada", [], HELD),
         ("visitor-1", "- ~person:ada", [], HELD),
         ("person:robot", "~person:ada", [], HELD),
-        ("person:robot", "", [("person:ada", None)], HELD),
-        ("person:robot", "", [("person:ada", "now()")], HELD),
-        ("person:robot", "", [("person:ada", "now() - interval '2 days'")], PERMITTED),
-        ("person:robot", "", [("person:bob", None)], PERMITTED),
+        ("person:robot", "", [("person:ada", None, None)], HELD),
+        ("person:robot", "", [("person:ada", "now()", None)], HELD),
+        ("person:robot", "", [("person:ada", "now() - interval '2 days'", None)], PERMITTED),
+        ("person:robot", "", [("person:ada", None, "now() - interval '29 days'")], HELD),
+        ("person:robot", "", [("person:ada", None, "now() - interval '31 days'")], PERMITTED),
+        ("person:robot", "", [("person:bob", None, None)], PERMITTED),
     ],
 )
 async def test_a_grant_covers_nothing_that_its_owner_may_have_asked_for(
@@ -372,7 +374,7 @@ async def test_a_grant_covers_nothing_that_its_owner_may_have_asked_for(
     *,
     requester: str,
     askers: str,
-    makers: list[tuple[str, str | None]],
+    makers: list[tuple[str, str | None, str | None]],
     expected: str,
 ) -> None:
     """Under four eyes: with a conversation's token in their hands, or with a key that they made for somebody else."""
@@ -385,9 +387,10 @@ async def test_a_grant_covers_nothing_that_its_owner_may_have_asked_for(
         people=askers,
         wrote=askers if "~" in askers else "",
     )
-    for maker, taken_over in makers:
+    for maker, *moments in makers:
+        taken_over, revoked = (moment or "NULL" for moment in moments)
         await limited_replica.execute(
-            f"INSERT INTO read.key_makers VALUES ('acme', 'robot', :maker, {taken_over or 'NULL'}, NULL)",  # noqa: S608
+            f"INSERT INTO read.key_makers VALUES ('acme', 'robot', :maker, {taken_over}, {revoked})",  # noqa: S608
             maker=maker,
         )
     given = a_shipment(limited, requester="visitor-2", agent="careful").call

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from placet.contracts.messages import ApprovalRule, GrantTerms
+from placet.contracts.ids import job_conversation_id
+from placet.contracts.messages import COMMIT_TOOL, ApprovalRule, GrantTerms
 from placet.domain.directory import Directory, Person
 from placet.domain.yaml_source import parse_yaml
 from placet.policy.rulebook import rulebook_from
@@ -223,6 +224,25 @@ def covers(rulebook: Rulebook, approval: ApprovalRule, directory: Directory, **c
     asked = {"requester": "visitor:1", "agent": "default"}
     call = CallFacts.of(a_proposal(rulebook, "ship", arguments={"amount": 1, "to": "bob"}, **asked).call)
     return bool(grants.covering([a_grant(**changes)], call, approval, TERMS, directory))
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({}, True),
+        ({"conversation_id": job_conversation_id("acme", "attempt-conversation", "attempt-1")}, False),
+        ({"conversation_id": job_conversation_id("acme", "job-conversation", "job-1")}, False),
+        ({"tool": COMMIT_TOOL}, False),
+    ],
+)
+def test_under_four_eyes_no_grant_covers_what_nobody_knows_all_askers_of(
+    rulebook: Rulebook,
+    changes: dict[str, Any],
+    counts: bool,  # noqa: FBT001
+) -> None:
+    """What a job asks, and a commit: policy does not look for who began the job or asked for its entries."""
+    call = CallFacts.of(a_proposal(rulebook, **({"tool": "ship", "tenant": "acme"} | changes)).call)
+    assert counts == bool(grants.of_others([a_grant()], call, frozenset()))
 
 
 def test_grant_cannot_be_given_by_somebody_who_left(rulebook: Rulebook) -> None:
