@@ -121,8 +121,11 @@ async def list_sessions(
 
 
 async def people_of(connection: Connection, tenant: str) -> set[str]:
-    """Return the ids of people who have, or had, an API key of a tenant or a session in it."""
+    """Return the ids of people who have, or had, an API key of their own in a tenant, or signed in there.
+
+    A key that waits to be taken over proves nobody, nor does a session that began with it: their maker chose the name.
+    """
     keys = table_of(ApiKeyRow).c
-    own = sa.select(keys.person).where(keys.tenant == tenant)
-    signed_in = sa.select(_SESSIONS.c.person).where(_SESSIONS.c.tenant == tenant)
+    own = sa.select(keys.person).where(keys.tenant == tenant, keys.taken_over_at.is_not(None))
+    signed_in = sa.select(_SESSIONS.c.person).where(_SESSIONS.c.tenant == tenant, _SESSIONS.c.key_id.is_(None))
     return {name_of(each) for each in (await connection.execute(own.union(signed_in))).scalars()}
