@@ -173,7 +173,7 @@ def create(
     out.print(made["key"])
     if not made.get("taken_over", True) and {"decide", "operate", "admin"} & set(scope):
         sent = (
-            f"a code is on its way to {person}, where mail or Slack is set up"
+            f"a code is on its way to {person}, where mail or Slack reaches them"
             if made["code_sent"]
             else "by signing in, or with another key"
         )

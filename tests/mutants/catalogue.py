@@ -520,4 +520,20 @@ MUTANTS = (
         " AND revoked_at IS NULL",
         ("tests/integration/policy/test_grants.py",),
     ),
+    Mutant(
+        "codes-without-end",
+        "an administrator of any tenant has any person of the house mailed codes without end, revoking each key",
+        "services/gateway/identity/store/keys.py",
+        "counts.where(c.person == person, c.code_expires_at.is_not(None), c.created_at > since)",
+        "counts.where(c.person == person, c.revoked_at.is_(None), c.created_at > since)",
+        ("tests/integration/gateway/test_keys_for_others.py",),
+    ),
+    Mutant(
+        "directory-told",
+        "an administrator of any tenant learns whom the house's directory lists, by a key that they make of that name",
+        "services/gateway/identity/store/sessions.py",
+        "own = sa.select(keys.person).where(keys.tenant == tenant, keys.taken_over_at.is_not(None))",
+        "own = sa.select(keys.person).where(keys.tenant == tenant)",
+        ("tests/integration/gateway/test_keys_for_others.py",),
+    ),
 )

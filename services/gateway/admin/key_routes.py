@@ -7,6 +7,7 @@ another secret then, which only its owner sees: what its maker has seen is good 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -18,22 +19,28 @@ from placet.contracts.messages import KeyOffered
 from placet.contracts.visitors import NAME_PATTERN
 from placet.domain.approvers import name_of
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import RESERVED, Caller
 from placet.gateway.identity.keys import Scope, new_code, parse_secret, person_id
 from placet.gateway.identity.sessions import end_all_of
 from placet.gateway.identity.store.keys import (
+    CODES_MAX,
+    CODES_OF_TENANT_MAX,
     WAITING_MAX,
     ApiKey,
     add_key,
     code_fits,
+    count_codes,
     list_keys,
     may_make,
     revoke_key,
     take_over,
 )
+from placet.gateway.identity.store.sessions import people_of
 from placet.gateway.store import reading
+from placet.runtime.sql import Connection
 from placet.runtime.work import Change
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=StrictRoute)
@@ -79,8 +86,9 @@ class NewKeyOut(BaseModel):
     )
     code_sent: bool = Field(
         default=False,
-        description="Whether a code to take it over with was handed to the notifier, which sends it where mail or "
-        "Slack is set up; the gateway does not know whether one is.",
+        description="Whether a code to take it over with was handed to the notifier, which sends it where the "
+        "directory has an address and mail or Slack is set up. To other tenants than `default` and the person's own it "
+        "is true also where there is no address.",
     )
 
 
@@ -104,6 +112,34 @@ class KeyList(BaseModel):
     items: list[KeyOut]
 
 
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What the owner of a new key is sent to take it over with."""
+
+    #: Empty for none.
+    code: str = ""
+    #: Whether they are sent it, and whether the key's maker is told so.
+    sends: bool = False
+    told: bool = False
+
+
+_NO_OFFER = _Offer()
+
+
+async def _offer(deps: Deps, connection: Connection, caller: Caller, name: str) -> _Offer:
+    """Return what is sent to somebody of whom `caller` makes a key.
+
+    Another tenant than the house's learns neither whom the directory lists, but for its own people, nor what others do.
+    """
+    of_tenant, of_all = await count_codes(connection, caller.tenant, name)
+    known = caller.of_house or name in await people_of(connection, caller.tenant)
+    owner = deps.directory().people.get(name)
+    reachable = owner is not None and bool(owner.emails or owner.slack)
+    sends = of_all < CODES_MAX and (reachable or not known)
+    told = of_tenant < CODES_OF_TENANT_MAX and (sends or not known)
+    return _Offer(new_code(), sends, told) if told else _NO_OFFER
+
+
 @router.get("", responses=described(401, 403, 503))
 async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
     """List the keys of your tenant, revoked ones too."""
@@ -117,29 +153,29 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
 async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
-    scopes = sorted(set(body.scopes))
-    own, owner = caller.person == person_id(body.person), deps.directory().people.get(body.person)
-    reserved = not RESERVED.isdisjoint(scopes)
-    code = new_code() if reserved and not own and owner is not None and (owner.emails or owner.slack) else ""
+    scopes, own, offer = sorted(set(body.scopes)), caller.person == person_id(body.person), _NO_OFFER
     async with deps.runtime.units.begin() as work:
-        if reserved and not own and not await may_make(work.connection, caller.tenant, body.person, RESERVED):
-            title = "Too many keys wait for this person to take them over."
-            detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
-            raise Refused(title, status=409, kind="too-many-keys", detail=detail)
+        if not own and not RESERVED.isdisjoint(scopes):
+            if not await may_make(work.connection, caller.tenant, body.person, RESERVED):
+                title = "Too many keys wait for this person to take them over."
+                detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
+                raise Refused(title, status=409, kind="too-many-keys", detail=detail)
+            offer = await _offer(deps, work.connection, caller, body.person)
         key = await add_key(
             work.connection,
             tenant=caller.tenant,
             person=body.person,
             scopes=scopes,
             created_by=caller.person,
-            code=code,
+            code=offer.code,
         )
         parsed = parse_secret(key)
         key_id = parsed.key_id if parsed else ""
         work.record(_change(caller, key_id, "created", None, "active", owner=person_id(body.person)))
-        if code:
-            work.emit(KeyOffered(tenant=caller.tenant, key_id=key_id, person=body.person, by=caller.person, code=code))
-    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": bool(code)}
+        if offer.sends:
+            whose = {"tenant": caller.tenant, "key_id": key_id, "person": body.person}
+            work.emit(KeyOffered(**whose, by=caller.person, code=offer.code))
+    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": offer.told}
     return NewKeyOut.model_validate({**made, "id": key_id, "key": key, "scopes": list(scopes)})
 
 

@@ -20,7 +20,7 @@ from placet.domain.directory import Directory, Person
 from placet.gateway.identity.auth import COOKIE
 from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder, Sessions
-from placet.gateway.identity.store.keys import CODE_TRIES_MAX, WAITING_MAX
+from placet.gateway.identity.store.keys import CODE_TRIES_MAX, CODES_MAX, CODES_OF_TENANT_MAX, WAITING_MAX
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, an_approval_row, insert, listen, open_house
 from tests.support.staged_scene import a_change, a_file, stage
@@ -117,6 +117,59 @@ async def test_so_many_keys_wait_for_one_person(house: House) -> None:
         await admin.delete(f"/v1/keys/{made[0]}")
         await ben.post(f"/v1/keys/{made[1]}/take-over")
         assert [201, 201, 409] == [(await make_one()).status_code for _ in range(3)]
+
+
+async def offers(house: House, *, tenant: str, person: str, times: int) -> list[bool]:
+    """Have mallory make keys that decide for somebody, and revoke each; return what is said of their codes."""
+    said: list[bool] = []
+    async with house.client(house.key("admin", tenant=tenant, person="mallory")) as mallory:
+        for _ in range(times):
+            made = (await mallory.post("/v1/keys", json={"person": person, "scopes": ["decide"]})).json()
+            await mallory.delete(f"/v1/keys/{made['id']}")
+            said.append(made["code_sent"])
+    return said
+
+
+async def offered(house: House, last: str) -> list[tuple[str, str]]:
+    """Return tenant and person of every code that was handed over, up to the one for `last`."""
+    found = [("", "")]
+    while found[-1][1] != last:
+        offer = await asyncio.wait_for(house.retried.get(), 20)
+        assert isinstance(offer, KeyOffered)
+        found.append((offer.tenant, offer.person))
+    return found[1:-1]
+
+
+async def test_another_tenant_is_not_told_whom_the_directory_lists(house: House) -> None:
+    """Of people that are its own it is told whether they have an address, as the house is of everybody."""
+    people = ("grace", "ben", "zelda")
+
+    async def told(tenant: str) -> list[bool]:
+        return [code for person in people for code in await offers(house, tenant=tenant, person=person, times=1)]
+
+    assert ([True, True, True], [True, False, False]) == (await told("beta"), await told("default"))
+    async with house.client(house.key("admin", tenant="beta", person="mallory")) as mallory:
+        made = [(await mallory.post("/v1/keys", json={"person": each, "scopes": ["chat"]})).json() for each in people]
+    async with house.client() as browser:
+        origin = {"origin": house.gateways[0].url}
+        await browser.post("/sign-in", data={"key": made[1]["key"]}, headers=origin)
+    assert [True, True, True] == await told("beta")
+    house.key("chat", tenant="beta", person="ben")
+    assert [True, False, True] == await told("beta")
+
+
+async def test_a_person_is_sent_so_many_codes_a_day(house: House) -> None:
+    """By one tenant, and by all; who makes and revokes keys sends no more, and is told nothing of other tenants."""
+    tenants = ["beta", "gamma", "delta", "omega"]
+    said = [await offers(house, tenant=tenant, person="grace", times=CODES_OF_TENANT_MAX + 2) for tenant in tenants]
+    assert [[True] * CODES_OF_TENANT_MAX + [False] * 2] * len(tenants) == said
+    assert [False] == await offers(house, tenant="default", person="grace", times=1)
+    await offers(house, tenant="beta", person="heidi", times=1)
+    sent = await offered(house, "heidi")
+    assert [CODES_OF_TENANT_MAX] * 3 == [sent.count((tenant, "grace")) for tenant in tenants[:3]]
+    assert CODES_MAX == len(sent)
+    house.query("UPDATE gateway.api_keys SET created_at = created_at - interval '1 day'")
+    assert [True] == await offers(house, tenant="default", person="grace", times=1)
 
 
 async def test_a_code_that_only_its_owner_was_sent_makes_a_key_good(house: House) -> None:

@@ -23,6 +23,10 @@ CODE_LIFE = timedelta(days=3)
 CODE_TRIES_MAX = 5
 #: Keys of one person that somebody else made, and that wait to be taken over.
 WAITING_MAX = 10
+#: Keys with a code that are made for one person within CODES_SPAN, by one tenant and by all: each is a mail to them.
+CODES_SPAN = timedelta(days=1)
+CODES_OF_TENANT_MAX = 5
+CODES_MAX = 15
 
 # Statements that many requests run are built once: building one costs more than running it.
 _FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
@@ -80,14 +84,24 @@ async def add_key(
 
 async def may_make(connection: Connection, tenant: str, person: str, scopes: Collection[str]) -> bool:
     """Tell whether one more key with any of these scopes may wait for this person; makers come one after another."""
-    await connection.execute(
-        sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"keys of {tenant}:{person}", 0)))
-    )
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"keys of {person}", 0))))
     c = _KEYS.c
     here = (c.tenant == tenant, c.person == person, c.taken_over_at.is_(None), c.revoked_at.is_(None))
     such = sa.select(sa.func.count()).where(*here, c.scopes.overlap(sorted(scopes)))
     waiting = (await connection.execute(such)).scalar_one()
     return bool(waiting < WAITING_MAX)
+
+
+async def count_codes(connection: Connection, tenant: str, person: str) -> tuple[int, int]:
+    """Return how many codes were made for a person within CODES_SPAN, by this tenant and by all; revoked ones too."""
+    c = _KEYS.c
+    since = sa.func.now() - sa.literal(CODES_SPAN, sa.Interval)
+    counts = sa.select(sa.func.count().filter(c.tenant == tenant), sa.func.count())
+    found = await connection.execute(
+        counts.where(c.person == person, c.code_expires_at.is_not(None), c.created_at > since)
+    )
+    of_tenant, of_all = found.one()
+    return of_tenant, of_all
 
 
 async def take_over(
