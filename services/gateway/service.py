@@ -167,7 +167,12 @@ def _deps(
         by_conversation=settings.gateway_conversation_streams,
         by_tenant=settings.gateway_tenant_streams,
     )
-    decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
+    rates = Rates(
+        settings.gateway_key_messages_per_minute,
+        settings.gateway_person_messages_per_minute,
+        settings.gateway_tenant_messages_per_minute,
+    )
+    decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds, rates)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
     authenticator = Authenticator(
         runtime.database,
@@ -178,11 +183,6 @@ def _deps(
         settings.gateway_ended_token_seconds,
     )
     agents = load_agents(settings.agents, names=settings.gateway_agents)
-    rates = Rates(
-        settings.gateway_key_messages_per_minute,
-        settings.gateway_person_messages_per_minute,
-        settings.gateway_tenant_messages_per_minute,
-    )
     texts = PostedTexts()
     posts = Posts(runtime.units, agents, rates, texts)
     consents = Consents(runtime.units, decisions, directory)

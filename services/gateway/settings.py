@@ -115,7 +115,7 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         default=120,
         ge=0,
         description="Messages that one conversation token, or one signed-in person, may post in a minute to one "
-        "instance; 0: no limit.",
+        "instance, decisions with the token among them; 0: no limit.",
     )
     gateway_tenant_messages_per_minute: int = Field(
         default=0,

@@ -536,4 +536,12 @@ MUTANTS = (
         "own = sa.select(keys.person).where(keys.tenant == tenant)",
         ("tests/integration/gateway/test_keys_for_others.py",),
     ),
+    Mutant(
+        "decisions-without-end",
+        "a visitor fills the history with decisions that do not count, as fast as they can send them",
+        "services/gateway/approvals/decisions.py",
+        "if caller.conversation_id is not None:\n            self.rates.admit(caller)",
+        "if caller.conversation_id is None:\n            self.rates.admit(caller)",
+        ("tests/integration/gateway/test_agents.py",),
+    ),
 )

@@ -31,6 +31,7 @@ from placet.gateway.conversations.store import note_words
 from placet.gateway.http.awaited import Awaited, Waiting
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
+from placet.gateway.identity.rates import Rates
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approval, load_approvals, load_execution, why_stopped
 from placet.gateway.texts import time_text
@@ -115,6 +116,8 @@ class Decisions:
     #: This gateway instance; answers come to its own queue.
     instance: str
     answer_seconds: float
+    #: Of decisions with a conversation's token, whose holder need not be known: each is kept, counted or not.
+    rates: Rates
     _awaited: Awaited[DecisionAnswered] = field(init=False)
     _batcher: Batcher[_Wish, _Sent] = field(init=False)
 
@@ -139,9 +142,11 @@ class Decisions:
         hash of the mailed link's token that it is made with: it is used up in the transaction that sends the decision,
         and given back where the decision did not count. Raises Refused: 400 (what the rule lets nobody do), 403 (scope,
         not among the approvers, or not known surely enough), 404, 409 (already decided, a stale card, or a used link),
-        413 (arguments that no call may have).
+        413 (arguments that no call may have), 429 (too many with a conversation's token).
         """
         caller.need(Scope.DECIDE)
+        if caller.conversation_id is not None:
+            self.rates.admit(caller)
         if len(ask.arguments.encode()) > ARGUMENTS_BYTES_MAX:
             detail = f"Arguments have at most {ARGUMENTS_BYTES_MAX} bytes."
             raise Refused(detail, status=413, kind="too-large")

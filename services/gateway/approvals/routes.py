@@ -82,7 +82,7 @@ async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn, request: Re
     response_model=ApprovalOut,
     responses={
         202: {"model": Accepted, "description": "Sent; the answer takes its time. `Location` says where to look."},
-        **described(400, 401, 403, 404, 409, 413, 415, 503),
+        **described(400, 401, 403, 404, 409, 413, 415, 429, 503),
     },
 )
 async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: DecisionIn) -> Response | ApprovalOut:

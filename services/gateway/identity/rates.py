@@ -54,9 +54,8 @@ class Rates:
             wait = ceil((1 - left) * _MINUTE / most)
             of_all = " of all callers of this tenant" if who[0] == "tenant" else ""
             detail = f"At most {most} messages a minute{of_all}."
-            raise Refused(
-                "Too many messages.", status=429, kind="rate-limited", detail=detail, retry_after_seconds=wait
-            )
+            title = "Too many messages or decisions."
+            raise Refused(title, status=429, kind="rate-limited", detail=detail, retry_after_seconds=wait)
 
 
 def _bucket_of(caller: Caller) -> tuple[str, ...]:

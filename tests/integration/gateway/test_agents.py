@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from placet.contracts.messages import MessagePosted
-from tests.support.gateway import House, a_conversation, open_house
+from tests.builders import a_call
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
 
 FILE = """\
 version: 1
@@ -132,6 +133,22 @@ async def test_who_writes_too_fast_is_told_when_to_come_back(gateway_database_ur
         by_key.status_code,
         len({each.message_id for each in posted if isinstance(each, MessagePosted)}),
     )
+
+
+async def test_who_decides_too_fast_is_told_when_to_come_back(gateway_database_url: str, tmp_path: Path) -> None:
+    """The decisions of a conversation's token count as its messages do, for each is kept; those of a key do not."""
+    async with open_house(gateway_database_url, tmp_path, gateway_person_messages_per_minute=2) as house:
+        async with house.client(house.key("chat")) as client:
+            conversation, token = await a_conversation(client)
+        row = an_approval_row(a_call(conversation_id=conversation))
+        insert(house.url, "approvals", **row)
+        path, said = f"/v1/approvals/{row['approval_id']}/decisions", {"decision": "approve", "digest": row["digest"]}
+        async with house.client(token) as visitor, house.client(house.key("decide", person="dora")) as dora:
+            answers = [await visitor.post(path, json=said) for _ in range(3)]
+            by_key = await dora.post(path, json=said)
+    assert ([200, 409, 429], 409) == ([answer.status_code for answer in answers], by_key.status_code)
+    assert ("urn:placet:problem:rate-limited", 3) == (answers[2].json()["type"], len(house.approvers.claims))
+    assert 0 < int(answers[2].headers["retry-after"]) <= 30
 
 
 def _said(text: str) -> dict[str, object]:
