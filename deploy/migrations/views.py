@@ -31,6 +31,12 @@ _HISTORY = """
     ) AS each
 """
 
+#: How far the sequence of a service's history has come: no row that a service wrote has a higher id.
+_HISTORY_IDS = """
+    SELECT '{service}' AS service, CASE WHEN is_called THEN last_value ELSE 0 END AS last
+    FROM {service}.history_id_seq
+"""
+
 
 def views() -> dict[str, str]:
     """Return every view: name -> SELECT."""
@@ -38,6 +44,7 @@ def views() -> dict[str, str]:
     for service in SERVICES:
         found |= import_module(f"placet.{service}.views").VIEWS
     found["history"] = " UNION ALL ".join(_HISTORY.format(service=service) for service in SERVICES)
+    found["history_ids"] = " UNION ALL ".join(_HISTORY_IDS.format(service=service) for service in SERVICES)
     return found
 
 

@@ -16,13 +16,20 @@ SELECT upto FROM gateway.sealing FOR UPDATE SKIP LOCKED
 UPDATE gateway.sealing SET upto = :upto
 
 -- name: newest
--- The newest row of a service, and how long its oldest unsealed one waits.
+-- The newest row that a service wrote, how long its oldest unsealed one waits, the last id that the service took, and
+-- the highest id of all. Rows are those of the statement's beginning, and the sequence is asked later: none that a
+-- service wrote is beyond it.
 SELECT
-    coalesce((SELECT id FROM read.history WHERE service = :service ORDER BY id DESC LIMIT 1), 0)::bigint AS id,
+    coalesce((
+        SELECT id FROM read.history WHERE service = :service AND id <= ids.last ORDER BY id DESC LIMIT 1
+    ), 0)::bigint AS id,
     coalesce((
         SELECT extract(epoch FROM clock_timestamp() - at) FROM read.history
         WHERE service = :service AND id > :after ORDER BY id LIMIT 1
-    ), 0)::float8 AS age
+    ), 0)::float8 AS age,
+    ids.last,
+    coalesce((SELECT id FROM read.history WHERE service = :service ORDER BY id DESC LIMIT 1), 0)::bigint AS highest
+FROM read.history_ids AS ids WHERE ids.service = :service
 
 -- name: writers
 -- Who may still commit rows: whoever writes a table locks it, before a row gets its id, until the commit is seen.

@@ -3,6 +3,9 @@
 Ids are given before their transactions commit, so a row may appear behind newer ones. A round remembers the newest id
 and who holds the table for writing at that moment; once all of these have ended, no row up to that id can come any
 more. Nobody is locked out and nobody waits.
+
+No service writes an id that its sequence has not given. A row beyond it was inserted by somebody else; it is told, and
+not followed: whatever the service writes afterwards would come before what is sealed.
 """
 
 from __future__ import annotations
@@ -36,6 +39,11 @@ ROWS_MAX = 1_000
 SAMPLES_MAX = 5_000
 
 LAG = Gauge("placet_audit_lag_seconds", "Age of the oldest row of a history that is not sealed; 0: none.")
+BEYOND = Gauge(
+    "placet_audit_beyond",
+    "Ids by which a history's rows, or what is sealed of it, are beyond its sequence.",
+    ["service"],
+)
 
 
 _samples = partial(deque[tuple[int, float]], maxlen=SAMPLES_MAX)
@@ -57,6 +65,7 @@ class Sealer:
     #: By service: how far checkpoints sign for. That more is sealed says a row that anybody may have written.
     _signed: dict[str, int] = field(default_factory=dict)
     _told_late: bool = False
+    _told_beyond: set[str] = field(default_factory=set)
 
     async def seal(self) -> int:
         """Do one round; return how many rows it sealed where there are more, else 0."""
@@ -104,11 +113,12 @@ class Sealer:
 
     async def _look(self, connection: Connection, upto: dict[str, int]) -> None:
         newest = await store.newest(connection, upto)
-        LAG.set(max(age for _, age in newest.values()))
+        LAG.set(max(each.age for each in newest.values()))
+        self._tell_beyond(newest, upto)
         # After the newest ids: whoever has taken one of them is seen here, or has ended.
         writers = await store.writers(connection)
-        for service, (row_id, _) in newest.items():
-            seen = self._seen[service]
+        for service, each in newest.items():
+            seen, row_id = self._seen[service], each.row_id
             if not seen or row_id > seen[-1][0]:
                 seen.append((row_id, self.monotonic()))
             writing = writers.get(service, set())
@@ -127,6 +137,18 @@ class Sealer:
             services = [service for service, seconds in waited.items() if seconds > LATE_SECONDS]
             log.warning("audit.late", seconds=max(waited.values()), services=services)
         self._told_late = late
+
+    def _tell_beyond(self, newest: Mapping[str, store.Newest], upto: Mapping[str, int]) -> None:
+        """Say where a history has rows that its service did not write, or is sealed further than that one has come."""
+        for service, each in newest.items():
+            sealed = upto.get(service, 0)
+            beyond = max(each.highest, sealed) - each.last
+            BEYOND.labels(service).set(max(beyond, 0))
+            if beyond <= 0:
+                self._told_beyond.discard(service)
+            elif service not in self._told_beyond:
+                self._told_beyond.add(service)
+                log.error("audit.beyond", service=service, last=each.last, highest=each.highest, sealed=sealed)
 
     def _waited_seconds(self, service: str, after: int) -> int:
         """Return for how long this process has known a row of a service behind the one with the id `after`."""

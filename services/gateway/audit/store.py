@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -38,12 +39,26 @@ async def sealed_upto(connection: Connection) -> dict[str, int]:
     return dict(found[0]["upto"]) if found else {}
 
 
-async def newest(connection: Connection, upto: Mapping[str, int]) -> dict[str, tuple[int, float]]:
-    """Return by service the id of the newest row, and the seconds that the oldest one after `upto` waits."""
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What is newest in one history."""
+
+    #: Of the newest row that its service wrote.
+    row_id: int
+    #: Seconds that the oldest row waits that is not sealed.
+    age: float
+    #: The last id that its service took.
+    last: int
+    #: The highest id of all, whoever wrote it.
+    highest: int
+
+
+async def newest(connection: Connection, upto: Mapping[str, int]) -> dict[str, Newest]:
+    """Return by service what is newest; unsealed is what comes after `upto`."""
     found = {}
     for service in ORDER:
         row = (await connection.run(QUERIES.newest, service=service, after=upto.get(service, 0)))[0]
-        found[service] = row["id"], row["age"]
+        found[service] = Newest(row["id"], row["age"], row["last"], row["highest"])
     return found
 
 

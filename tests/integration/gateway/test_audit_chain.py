@@ -22,7 +22,7 @@ from placet.contracts.chain import seal
 from placet.contracts.signing import create_keys, load_signer, load_verifier
 from placet.deploy.retention.erasing import erase
 from placet.deploy.retention.purging import Keep, purge
-from placet.gateway.audit.sealing import LAG, Sealer
+from placet.gateway.audit.sealing import BEYOND, LAG, Sealer
 from placet.runtime.database import Database
 
 INSERT = (
@@ -30,6 +30,14 @@ INSERT = (
     " VALUES (%s, 'call', 'c', 'began', 'open', 'person:ayşe', '{{\"n\": 1.50}}')"
 )
 
+#: What docs/operating.md says, of `approval` and the last id that was sealed before.
+WAY_BACK = """
+    SELECT setval('approval.history_id_seq', (SELECT CAST(upto ->> 'approval' AS bigint) FROM gateway.sealing));
+    UPDATE approval.history SET id = DEFAULT
+    WHERE id > 6 AND id < (SELECT CAST(upto ->> 'approval' AS bigint) FROM gateway.sealing)
+"""
+#: An id that no sequence comes to by itself.
+FAR = 2**50
 CUT = "DELETE FROM {service}.history WHERE at > (SELECT min(sealed_at) FROM gateway.checkpoints)"
 
 
@@ -66,6 +74,11 @@ class Chain:
         found: dict[str, Any] = json.loads(done.stdout)
         assert done.returncode == (1 if found["problems"] else 0)
         return list(found["problems"])
+
+    def rows(self) -> int:
+        """Return how many rows of acme are sealed."""
+        told = json.loads(self.audit("verify", "--database", self.url, "--json").stdout)["tenants"]["acme"]
+        return int(told["rows"])
 
     def export(self) -> Path:
         """Write the chain of acme to a file."""
@@ -231,6 +244,50 @@ FORGED = (
     "INSERT INTO approval.history (id, tenant, machine, subject_id, event, to_state, actor) OVERRIDING SYSTEM VALUE"
     " VALUES ({id}, '{tenant}', 'call', 'c', 'approve', 'approved', 'person:grace')"
 )
+
+
+async def test_a_row_beyond_the_sequence_is_told_and_not_followed(chain: Chain) -> None:
+    """What the service writes afterwards is sealed all the same, and the metrics speak until the row is gone."""
+    seconds = [0.0]
+    chain.sealer = replace(chain.sealer, monotonic=lambda: seconds[0], _seen=defaultdict(deque))
+    chain.tamper(FORGED.format(id=FAR, tenant="acme"))
+    with capture_logs() as lines:
+        for seconds[0] in (0.0, 30.0, 90.0):
+            await chain.sealer.seal()
+        told = LAG._value.get() > 0, BEYOND.labels("approval")._value.get()
+        chain.write("approval")
+        await chain.sealer.seal()
+    assert (True, FAR - 6) == told
+    assert [("audit.beyond", 6, FAR, 6)] == [
+        (e["event"], e["last"], e["highest"], e["sealed"]) for e in lines if e["log_level"] != "info"
+    ]
+    assert 11 == chain.rows()
+    chain.tamper("UPDATE approval.history SET actor = 'person:eve' WHERE id = 7")
+    assert ["acme: rows of block 3 are not those that were sealed"] == chain.problems()
+    chain.tamper(f"DELETE FROM approval.history WHERE id = {FAR}")  # noqa: S608 - ours
+    await chain.sealer.seal()
+    assert (0, 0) == (LAG._value.get(), BEYOND.labels("approval")._value.get())
+
+
+async def test_what_is_sealed_beyond_the_sequence_is_told_and_has_a_way_back(chain: Chain) -> None:
+    """Moved beyond it, the sequence gives ids that are sealed; rows that were passed over get such ids too."""
+    chain.tamper(f"SELECT setval('approval.history_id_seq', {FAR - 1})")
+    chain.write("approval")
+    await chain.sealer.seal()
+    chain.tamper("SELECT setval('approval.history_id_seq', 6)")
+    chain.write("approval", times=2)
+    with capture_logs() as lines:
+        await chain.sealer.seal()
+        await chain.sealer.seal()
+    assert [("audit.beyond", 8, FAR)] == [(e["event"], e["last"], e["sealed"]) for e in lines]
+    assert FAR - 8 == BEYOND.labels("approval")._value.get()
+    assert ["acme: block 3 has 3 rows, 1 were sealed"] == chain.problems()
+    chain.tamper(WAY_BACK)
+    await chain.sealer.seal()
+    assert (0, []) == (BEYOND.labels("approval")._value.get(), chain.problems())
+    chain.write("approval")
+    await chain.sealer.seal()
+    assert (14, []) == (chain.rows(), chain.problems())
 
 
 @pytest.mark.parametrize("row_id", [-(2**63), -5, 0])
