@@ -123,5 +123,8 @@ async def _stream(connection: Connection, service: str, asked: Asked, before: in
     floor = lowest if asked.call_id else max(lowest, before - LOOKED_AT)
     # One more than the page holds: then not all can be taken, and the next page goes on where this one ends.
     rows = await store.load_changes(connection, service, asked.filters, (floor, before), most + 1)
-    older = floor > lowest and len(rows) <= most
-    return Stream(rows, before, floor, await store.written_at(connection, service, floor) if older else None)
+    older = await store.newest_before(connection, service, floor) if floor > lowest and len(rows) <= most else None
+    if older is None or older < lowest:
+        return Stream(rows, before, floor, None)
+    # Ids may have a gap larger than all that a page looks through.
+    return Stream(rows, before, older + 1, await store.written_at(connection, service, floor))

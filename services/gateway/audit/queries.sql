@@ -91,19 +91,22 @@ SELECT
     coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id LIMIT 1), 0)::bigint AS lowest,
     coalesce((SELECT id FROM read.history WHERE service = '{service}' ORDER BY id DESC LIMIT 1), -1)::bigint AS highest
 
+-- name: newest_before
+SELECT id FROM read.history WHERE service = '{service}' AND id < :id ORDER BY id DESC LIMIT 1
+
 -- name: written_at
 SELECT at FROM read.history WHERE service = '{service}' AND id >= :id ORDER BY id LIMIT 1
 
 -- name: first_since
--- No index knows times; they follow the ids, so halving finds one.
+-- No index knows times; they follow the ids, so halving finds one. Two ids may add up to more than a bigint holds.
 WITH RECURSIVE half AS (
     SELECT :lowest::bigint AS low, :highest::bigint + 1 AS high
     UNION ALL
     SELECT CASE WHEN earlier THEN middle + 1 ELSE low END, CASE WHEN earlier THEN high ELSE middle END
     FROM (
-        SELECT low, high, (low + high) / 2 AS middle, coalesce((
+        SELECT low, high, low + (high - low) / 2 AS middle, coalesce((
             SELECT at < :at FROM read.history
-            WHERE service = '{service}' AND id >= (low + high) / 2 ORDER BY id LIMIT 1
+            WHERE service = '{service}' AND id >= low + (high - low) / 2 ORDER BY id LIMIT 1
         ), false) AS earlier
         FROM half WHERE low < high
     ) AS each

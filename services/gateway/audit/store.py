@@ -200,8 +200,14 @@ async def first_since(connection: Connection, service: str, at: datetime, betwee
     `between` are the history's ends.
     """
     lowest, highest = between
-    values = {"at": at, "lowest": lowest, "highest": highest}
+    values = {"at": at, "lowest": max(lowest, 0), "highest": highest}
     return int((await connection.run(_of(service, "first_since"), **values))[0]["id"])
+
+
+async def newest_before(connection: Connection, service: str, row_id: int) -> int | None:
+    """Return the id of the last row of a history before this id; None where there is none."""
+    found = await connection.run(_of(service, "newest_before"), id=row_id)
+    return int(found[0]["id"]) if found else None
 
 
 async def written_at(connection: Connection, service: str, row_id: int) -> datetime | None:

@@ -105,6 +105,21 @@ async def test_what_is_rare_is_found_below_a_page_s_sight(
     assert ["second", "first"] == await everything(boss, actor="person:ada")
 
 
+async def test_a_gap_in_the_ids_hides_nothing(house: House, boss: httpx.AsyncClient) -> None:
+    """However far ids were moved on, the next page has what is before the gap, and times are found on both sides."""
+    change(house, 2)
+    with psycopg.connect(house.url, autocommit=True) as connection:
+        connection.execute("SELECT setval(pg_get_serial_sequence('read.history', 'id'), %s)", (2**62,))
+    change(house, 1)
+    change(house, 0)
+    first = (await boss.get("/v1/history")).json()
+    second = (await boss.get("/v1/history", params={"cursor": first["next"]})).json()
+    assert ["a0", "a1", "a2"] == [each["subject_id"] for page in (first, second) for each in page["items"]]
+    since = (NOW - timedelta(minutes=1)).isoformat()
+    recent = (await boss.get("/v1/history", params={"since": since})).json()
+    assert ["a0", "a1"] == [each["subject_id"] for each in recent["items"]]
+
+
 @pytest.mark.parametrize(
     "query",
     [
