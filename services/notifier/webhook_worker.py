@@ -16,6 +16,7 @@ from placet.notifier.states import MACHINE, State
 from placet.notifier.states import Event as Move
 from placet.notifier.store.events import Claimed, Ended, claim_events, forget_events, settle_events
 from placet.notifier.webhook_endpoints import Endpoint
+from placet.runtime import points
 from placet.runtime.work import Change, UnitOfWork
 
 log = structlog.get_logger(__name__)
@@ -66,7 +67,9 @@ class EventWorker:
             return ChannelFailed("this webhook is not there any more", permanent=True)
         try:
             async with asyncio.timeout(2 * TIMEOUT_SECONDS):
+                points.reached("notifier.posting")
                 await self._poster.post(endpoint, claimed.event.event_id, claimed.event.body)
+                points.reached("notifier.posted")
         except ChannelFailed as error:
             return error
         except TimeoutError:

@@ -1,8 +1,8 @@
 """Kill points: named places in the life of a message at which tests end a process.
 
 A crash between two steps is what durable systems get wrong, so that the steps have names: whoever writes a new
-transaction, publish or act passes through one of them, and a contract test sees to that. In production a point is the
-call of an empty function.
+transaction, publish or act passes through one of them or says why not, and a contract test sees to that. In production
+a point is the call of an empty function.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ POINTS: Mapping[str, str] = {
     "executor.acted": "the tool has ended, and nobody knows",
     "notifier.sending": "a card is claimed, and its channel was not called",
     "notifier.sent": "the channel has shown the card, and it is not recorded",
+    "notifier.posting": "an event is claimed, and its webhook was not called",
+    "notifier.posted": "the webhook has taken the event, and it is not recorded",
     "audit.sealing": "blocks of the audit chain are written, and not committed",
 }
 

@@ -20,6 +20,7 @@ import aio_pika
 import httpx
 import pytest
 import yaml
+from anyio.from_thread import start_blocking_portal
 
 from hanoi import model as hanoi
 from placet.contracts.ids import new_id
@@ -34,6 +35,7 @@ from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
 from tests.support.smtp_server import MailServer
 from tests.support.system import System, running, until
+from tests.support.webhook_server import Receiver, a_receiver
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -46,7 +48,7 @@ AT: Mapping[str, tuple[str, ...]] = {
     "approval": (*_ANY, "relay.read", "approval.expiring"),
     "notifier": (
         *("consumer.received", "work.written", "work.committed", "consumer.handled"),
-        *("notifier.sending", "notifier.sent"),
+        *("notifier.sending", "notifier.sent", "notifier.posting", "notifier.posted"),
     ),
     "executor": (*_ANY, "relay.read", "work.written", "executor.claimed", "executor.acted"),
     "jobs": (*_ANY, "work.written", "relay.read"),
@@ -79,6 +81,10 @@ OF_A_CALL = [case for case in CASES if case not in {*OF_A_JOB, *OF_A_LETTER, *OF
 IN_THE_ACT = {point for point in AT["executor"] if point not in {"consumer.received", "outbox.confirmed"}}
 #: Who is told by mail of the held call.
 GRACE = "grace@example.org"
+#: Its relay, and what hears its webhook.
+Outside = tuple[MailServer, Receiver]
+#: Signs what the webhook hears.
+SECRET = "whsec_" + "c2lnbmVk" * 4
 MAILED = {
     "name": "told-by-mail",
     "match": {"tool": "deploy"},
@@ -92,16 +98,20 @@ MAILED = {
 
 
 @pytest.fixture(scope="module")
-def relay() -> Iterator[MailServer]:
-    """Where the notifier's mails go."""
-    with MailServer().running() as server:
-        yield server
+def outside() -> Iterator[Outside]:
+    """Where the notifier's mails and its webhook's events go."""
+    with (
+        MailServer().running() as relay,
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(a_receiver()) as receiver,
+    ):
+        yield relay, receiver
 
 
 @pytest.fixture(scope="module")
 def system(
     stage: Stage,
-    relay: MailServer,
+    outside: Outside,
     databases: Databases,
     virtual_hosts: VirtualHosts,
     tmp_path_factory: pytest.TempPathFactory,
@@ -116,9 +126,10 @@ def system(
         made.environment |= {
             "PLACET_PUBLIC_URL": made.url,
             "PLACET_EMAIL_HOST": "127.0.0.1",
-            "PLACET_EMAIL_PORT": str(relay.port),
+            "PLACET_EMAIL_PORT": str(outside[0].port),
             "PLACET_EMAIL_SECURITY": "none",
             "PLACET_EMAIL_FROM": "placet@example.org",
+            "PLACET_NOTIFIER_WEBHOOKS": str(webhooks(folder, outside[1])),
         }
         with running(made, dict.fromkeys(AT.keys() - {"jobs"}, 1)):
             yield made
@@ -130,6 +141,13 @@ def with_mails(path: Path) -> Path:
     content["rules"].insert(0, MAILED)
     content["people"]["grace"] |= {"emails": [GRACE]}
     path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def webhooks(folder: Path, receiver: Receiver) -> Path:
+    """Name a webhook that hears of each held call."""
+    entry = {"url": receiver.url, "secrets": [SECRET], "events": ["approval.opened"], "private": True}
+    (path := folder / "webhooks.yaml").write_text(yaml.safe_dump({"webhooks": {"crm": entry}}))
     return path
 
 
@@ -242,21 +260,24 @@ async def a_held_call(person: Patient, armed: Path, told: Told = at_once) -> dic
 
 @pytest.mark.parametrize(("service", "point", "hit"), OF_A_CALL)
 async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
-    system: System, stage: Stage, relay: MailServer, tmp_path: Path, service: str, point: str, hit: int
+    system: System, stage: Stage, outside: Outside, tmp_path: Path, service: str, point: str, hit: int
 ) -> None:
     """The process dies there and comes back: one result, one answer of the agent, and no second begin of the tool.
 
-    The notifier's mail comes all the same, and once more at most: where nobody knows whether it went out.
+    The notifier's mail and its webhook's event come all the same, and once more at most: where nobody knows whether
+    they went out.
     """
-    mark, before = tmp_path / "mark", len(relay.of(GRACE))
+    relay, receiver = outside
+    mark, before, heard = tmp_path / "mark", len(relay.of(GRACE)), len(receiver.heard)
     arm(system, service, point, hit, mark)
     await system.start_again(f"{service}-1")
     person = Patient(system.url, system.key("chat", "decide", person="grace"))
 
     async def mailed() -> bool:
-        return len(relay.of(GRACE)) > before and mark.exists()
+        is_told = len(relay.of(GRACE)) > before and len(receiver.heard) > heard and mark.exists()
+        return is_told and not system.count("SELECT count(*) FROM notifier.webhook_events WHERE state = 'due'")
 
-    told = partial(until, mailed, "the mail comes") if service == "notifier" else at_once
+    told = partial(until, mailed, "the mail and the event come") if service == "notifier" else at_once
     doing = asyncio.create_task(a_held_call(person, Path(f"{mark}.armed"), told))
     await killed(system, doing, service, point, mark)
     call = await doing
@@ -277,6 +298,8 @@ async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
         # By mail, for one about an earlier call may come only now.
         copies = Counter(mail.message["Message-ID"] for mail in relay.of(GRACE)[before:])
         assert max(copies.values()) in ({1, 2} if point == "notifier.sent" else {1})
+        events = Counter(each.headers["webhook-id"] for each in receiver.heard[heard:])
+        assert max(events.values()) in ({1, 2} if point == "notifier.posted" else {1})
     if point == "audit.sealing":
         command = [sys.executable, "-m", "placet.cli", "audit", "verify", "--database", system.database_url]
         command += ["--keys", str(system.folder / "keys")]
