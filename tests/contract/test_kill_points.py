@@ -3,143 +3,129 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from placet.runtime.points import POINTS
+from tests.contract.steps import STEPS, STORING, Function, functions, ways_out
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("services", "shared") for path in sorted((ROOT / folder).rglob("*.py"))]
-#: What is done there can be lost or come twice: methods' names, and what they are called on where that matters.
-STEPS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("transaction", "single", "publish", "basic_publish", "dead_letter"), frozenset()),
-    "retry": frozenset({"bus"}),
-    "run": frozenset({"tool"}),
-    "send": frozenset({"channel"}),
-    "send_joint": frozenset({"channel"}),
-    "ask": frozenset({"model", "profile"}),
-}
-#: Functions with more such steps than points, and why a crash there loses and doubles nothing.
-WITHOUT = {
-    "services/agent/pseudonymizing.py:_kept": "what is called how; the same again is the same name",
-    "services/agent/worker.py:_ask_for": "what calls it; the points are around it",
-    "services/agent/worker.py:_run": "a lease that is given back; one that is not runs out",
-    "services/agent/worker.py:_under_lease": "a lease; one that is not renewed runs out",
-    "services/agent/worker.py:renew": "likewise",
-    "services/approval/worker.py:index_words": "words to search by; what is not indexed is due again",
-    "services/cli/audit.py:_blocks": "a command that only reads",
-    "services/cli/audit.py:_verify_database": "likewise",
-    "services/cli/invariants.py:_violations": "likewise",
-    "services/embedded/system.py:_end_leases": "leases that are ended at a start; those that are not run out",
-    "services/executor/parking.py:_handle": "what is not forgotten comes again, and is known",
-    "services/executor/parking.py:park": "a permit is parked once, however often it comes, and acknowledged only then",
-    "services/executor/parking.py:unpark": "lends permits; what is not handled in time is lent again",
-    "services/executor/scopes.py:held": "holds locks and writes nothing; its journal has points of its own",
-    "services/executor/slot_gate.py:_enter_alone": "a permit goes back to its queue before it is acknowledged here",
-    "services/executor/sweeper.py:purge_workspaces": "deletes what nobody needs; the rest is due again",
-    "services/executor/worker.py:_renew": "a lease; one that is not renewed runs out",
-    "services/gateway/approvals/decisions.py:decide": "a link that is not marked as used says so on its use",
-    "services/gateway/conversations/service.py:open_conversation": "one row; who got no answer opens another",
-    "services/gateway/dialects/openai_requests.py:tell": "what a client was told; it is told once more",
-    "services/gateway/receipts/receipt.py:make_receipt": "reads one moment and writes nothing",
-    "services/gateway/slack/door.py:_only_once": "a click that dies here shows nothing, and is made again",
-    "services/gateway/slack/door.py:forget_old": "deletes what nobody needs; the rest is due again",
-    "services/notifier/worker.py:_show": "what calls it; the points are around it",
-    "services/policy/purging.py:purge_old": "deletes what nobody needs; the rest is due again",
-    "shared/runtime/consumer.py:_bury": "published again until it is confirmed; then the delivery is acknowledged",
-    "shared/runtime/consumer.py:_later": "likewise",
-    "shared/runtime/database.py:_begin": "what calls it; the points are there",
-    "shared/runtime/outbox.py:_bury": "likewise; the row stays until then",
-    "shared/runtime/outbox.py:_forget_once": "rows that stay are sent again, and known; the point is before it",
-    "shared/runtime/rabbit.py:_send": "the broker's side of a publish; the points are around it",
-    "shared/runtime/rabbit.py:publish": "likewise",
-    "shared/runtime/service.py:_all_duties": "ids of events that are too old to come again; the rest is due again",
-    "shared/runtime/service.py:forget": "likewise",
-}
-#: Functions that only read, each statement a transaction of its own.
-READING = frozenset(
-    {
-        "services/agent/pseudonymizing.py:pseudonymize",
-        "services/agent/worker.py:_is_broken_off",
-        "services/agent/worker.py:_load",
-        "services/agent/worker.py:_not_asked",
-        "services/agent/worker.py:spent",
-        "services/agent/worker.py:sweep",
-        "services/approval/metrics.py:measure",
-        "services/approval/quota.py:count",
-        "services/dead_letters/handlers.py:measure",
-        "services/executor/committing.py:_decided",
-        "services/executor/committing.py:_prepare",
-        "services/executor/committing.py:load",
-        "services/executor/committing.py:run",
-        "services/executor/metrics.py:measure",
-        "services/executor/parking.py:look_for_tenants",
-        "services/executor/service.py:assemble",
-        "services/executor/service.py:unfinished",
-        "services/executor/sweeper.py:_any_waits",
-        "services/executor/sweeper.py:recover_commits",
-        "services/executor/workspace_store.py:find",
-        "services/executor/workspace_store.py:load",
-        "services/executor/workspace_store.py:under",
-        "services/gateway/conversations/log.py:read",
-        "services/gateway/conversations/log.py:tail",
-        "services/gateway/conversations/service.py:stop",
-        "services/gateway/jobs/log.py:read",
-        "services/gateway/store/__init__.py:reading",
-        "services/jobs/handlers.py:sweep",
-        "services/jobs/handlers.py:without_broken_off",
-        "shared/runtime/consumer.py:_refuse_void",
-        "shared/runtime/database.py:_why_not_ready",
-        "shared/runtime/service.py:measure",
-    }
-)
+#: What people's commands, clients and users' tests do: they see whether it ended.
+COMMANDS = tuple(ROOT / folder for folder in ("services/cli", "shared/client", "shared/testing"))
+LIST: dict[str, Any] = yaml.safe_load((ROOT / "tests/contract/kill_points.yaml").read_text())
+LISTED = {f"{file}:{name}": entry for file, found in LIST["steps"].items() for name, entry in found.items()}
 
 
-def steps(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield each function that has a step, and whether it reaches as many points; `<module>` is what is in none."""
-    tree = ast.parse(source)
-    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inside = {id(each) for function in functions for each in ast.walk(function)}
-    named = [(function.name, [each for part in function.body for each in ast.walk(part)]) for function in functions]
-    named.append(("<module>", [each for each in ast.walk(tree) if id(each) not in inside]))
-    for name, body in named:
-        if number := sum(map(_is_step, body)):
-            calls = [ast.unparse(each.func) for each in body if isinstance(each, ast.Call)]
-            yield name, sum(each.endswith("points.reached") for each in calls) >= number
+def is_command(path: Path) -> bool:
+    """Tell whether a file is of commands, clients or users' tests."""
+    return any(path.is_relative_to(folder) for folder in COMMANDS)
 
 
-def _is_step(node: ast.AST) -> bool:
-    """Tell whether a step is called there, or handed on under another name."""
-    if not isinstance(node, ast.Attribute) or node.attr not in STEPS:
-        return False
-    on = STEPS[node.attr]
-    return not on or ast.unparse(node.value).rpartition(".")[2].lstrip("_") in on
+def found() -> Iterator[tuple[str, Function]]:
+    """Yield every function of the services that has a step."""
+    for path in SOURCES:
+        for function in functions(path.read_text(), STORING if is_command(path) else STEPS):
+            yield f"{path.relative_to(ROOT)}:{function.name}", function
 
 
 def test_every_step_has_a_point_or_a_reason() -> None:
     """A new transaction, publish or act without one fails here; so does a reason for what is gone."""
-    found = {f"{path.relative_to(ROOT)}:{name}": has for path in SOURCES for name, has in steps(path.read_text())}
-    assert sorted([*WITHOUT, *READING]) == sorted(name for name, has in found.items() if not has)
+    assert sorted(name for name, entry in LISTED.items() if "why" in entry) == sorted(
+        name for name, function in found() if function.points < function.steps
+    )
+
+
+def test_every_function_does_what_is_listed() -> None:
+    """One that has a point or a reason gets no other step, and waits for nothing else, before somebody looks at it."""
+    assert {name: entry["does"] for name, entry in LISTED.items()} == {
+        name: ", ".join(function.does) for name, function in found()
+    }
+
+
+def test_every_way_out_is_listed() -> None:
+    """A file that takes a library by which something goes out, or another one that nobody knows, fails here."""
+    assert LIST["ways out"] == {
+        str(path.relative_to(ROOT)): libraries
+        for path in SOURCES
+        if not is_command(path) and (libraries := ways_out(path.read_text(), LIST["harmless"]))
+    }
 
 
 @pytest.mark.parametrize(
     "planted",
     [
-        "async def f(database):\n    async with database.transaction() as connection:\n        pass",
-        "async def f(database):\n    async with database.single() as connection:\n        pass",
-        "async def f(bus):\n    await bus.publish('x')",
-        "async def f(bus):\n    send = bus.publish\n    await send('x')",
-        "f = lambda bus: bus.publish('x')",
-        "async def f(channel, card):\n    await channel.send(card)",
-        "async def f(self):\n    await self._model.ask([])",
-        "async def f(tool):\n    await tool.run({})",
+        "async with database.transaction() as connection:\n        pass",
+        "async with database.single() as connection:\n        pass",
+        "await bus.publish('x')",
+        "send = bus.publish\n    await send('x')",
+        "return lambda: bus.publish('x')",
+        "await getattr(bus, 'publish')('x')",
+        "await bus.retry(delivery)",
+        "await channel.send(card)",
+        "await way.send(card)",
+        "await post.relay.send(mail)",
+        "await channel.say('tenant', 'recipient', 'subject', 'words')",
+        "await client.chat_postMessage(text='x')",
+        "await client.api_call('chat.update')",
+        "await poster.post(endpoint, event_id, body)",
+        "await client.post('https://sms.example')",
+        "await client.request('PUT', 'https://crm.example')",
+        "async with client.stream('POST', 'https://crm.example') as answer:\n        pass",
+        "await self._model.ask([])",
+        "await litellm.acompletion()",
+        "await tool.run({})",
+        "await function.run({})",
+        "await tool.plan({}, context)",
+        "await pack.prepare(changes, context)",
+        "await pack.apply(changes, context)",
+        "await asyncpg.connect(url)",
+        "subprocess.run(['x'])",
+        "await asyncio.create_subprocess_exec('x')",
     ],
 )
 def test_a_planted_step_is_seen(planted: str) -> None:
-    """A transaction, a write of one statement, a publish under whatever name, and the three acts."""
-    assert [False] == [has for _, has in steps(planted)]
+    """Database, broker, tools, packs, models, channels, requests and programs, on whatever they are called."""
+    assert [(1, 0)] == [(each.steps, each.points) for each in functions(f"async def f():\n    {planted}\n")]
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if str(path.relative_to(ROOT)) in LIST["steps"]], ids=str)
+def test_a_step_more_is_seen_in_every_listed_function(path: Path) -> None:
+    """Also in one that has more points than steps, and in one with a reason."""
+    names = STORING if is_command(path) else STEPS
+    for name, entry in LIST["steps"][str(path.relative_to(ROOT))].items():
+        tree = ast.parse(path.read_text())
+        planted_in(tree, name, "async with database.transaction() as connection:\n    await store.forget(connection)")
+        changed = {each.name: ", ".join(each.does) for each in functions(tree, names)}
+        assert changed[name].startswith("database.transaction, store.forget")
+        assert changed[name] != entry["does"]
+
+
+def planted_in(tree: ast.Module, name: str, statement: str) -> None:
+    """Put a statement at the beginning of a function, or of a class."""
+    scope: Any = tree
+    for part in name.split(".") if name != "<module>" else ():
+        scope = next(each for each in ast.walk(scope) if getattr(each, "name", None) == part)
+    scope.body.insert(0, ast.parse(statement).body[0])
+
+
+@pytest.mark.parametrize(
+    ("planted", "library"),
+    [
+        ("import httpx", "httpx"),
+        ("from urllib.request import urlopen", "urllib.request"),
+        ("from http import client", "http.client"),
+        ("import asyncpg", "asyncpg"),
+        ("import twilio.rest", "twilio"),
+    ],
+)
+def test_a_planted_way_out_is_seen(planted: str, library: str) -> None:
+    """A library that nobody has judged is one, too."""
+    assert [library] == ways_out(f"def f():\n    {planted}\n", LIST["harmless"])
 
 
 def test_every_point_is_reached_somewhere_and_no_other() -> None:

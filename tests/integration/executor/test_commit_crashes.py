@@ -149,6 +149,27 @@ async def test_a_commit_that_breaks_off_is_gone_on_with(files: Premises, point: 
     assert ["claimed", "reclaimed", "succeeded"] == files.history(commit)
 
 
+async def test_a_commit_that_breaks_off_once_it_is_written_down_has_ended(files: Premises) -> None:
+    """It is answered once, and nobody goes on with it, also where its permit comes again."""
+    async with open_house(files, executor_worker="broken") as house:
+        scene = Scene(house)
+        await stage_all(scene)
+        commit = scene.commit()
+        permit = files.permitted(commit, mode="commit", issuer="approval", said_with=["key-ada"])
+        broken = break_off(house, "applied")
+        await house.deliver(permit)
+        kind, result, _ = told(await scene.finished())
+        await house.idle()
+    assert result is not None
+    assert (True, "succeeded", ["committed"] * 3) == (broken.is_set(), kind, outcomes(result))
+    async with open_house(files, executor_worker="next") as house:
+        assert 0 == await house.sweep("recover-commits")
+        await house.deliver(permit)
+        await house.idle()
+        assert 0 == house.answers.qsize()
+    assert (AFTER, "committed", ["claimed", "succeeded"]) == (scene.files(), scene.state(), files.history(commit))
+
+
 STOP = "INSERT INTO read.stops VALUES ('stop-1', NULL, {}, {}, 'an incident')"
 VOIDS = {
     "all is stopped": STOP.format("NULL", "NULL"),
