@@ -136,6 +136,14 @@ class Verifier:
             raise BadSignature(f"{purpose}: issuer does not fit the key")
         return claims
 
+    def names(self, token: str) -> bool:
+        """Tell whether a token says that one of these keys has signed it; not one of a key that was taken back."""
+        try:
+            header = urlsafe_b64decode((head := token.partition(".")[0]) + "=" * (-len(head) % 4))
+            return json.loads(header)["kid"] in self.keys
+        except (ValueError, KeyError, TypeError):
+            return False
+
     def _signed(self, token: str) -> tuple[str, str, bytes]:
         """Return what a token is for, who signed it, and what; raise one of several errors where nobody did.
 

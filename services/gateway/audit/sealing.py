@@ -11,7 +11,7 @@ not followed: whatever the service writes afterwards would come before what is s
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -98,18 +98,31 @@ class Sealer:
         return full
 
     async def _proved(self, connection: Connection, upto: Mapping[str, int]) -> dict[str, int]:
-        """Return how far histories are sealed, as far as a checkpoint signs for what `upto` says of it."""
+        """Return how far histories are sealed, as far as a checkpoint signs for what `upto` says of it.
+
+        Where the key that has signed them all was taken back, what they say has to do: the next block has the new one.
+        """
 
         def proved() -> dict[str, int]:
             return {service: min(row_id, self._signed.get(service, 0)) for service, row_id in upto.items()}
 
-        for token in await store.load_heads(connection) if upto != proved() else ():
+        heads = await store.load_heads(connection) if upto != proved() else []
+        for token in heads:
             with suppress(BadSignature):
                 signed = read_checkpoint(self.verifier, token).upto
                 self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in signed.items()}
             if upto == proved():
                 break
+        if heads and not self._signed and not any(map(self.verifier.names, heads)):
+            self._believe(heads)
         return proved()
+
+    def _believe(self, heads: Sequence[str]) -> None:
+        """Go on from checkpoints that nobody can verify, where they can be read."""
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            for said in [peek_checkpoint(each).upto for each in heads]:
+                self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in said.items()}
+            log.error("audit.unproved", chains=len(heads), sealed=self._signed)
 
     async def _look(self, connection: Connection, upto: dict[str, int]) -> None:
         newest = await store.newest(connection, upto)

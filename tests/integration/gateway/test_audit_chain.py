@@ -19,7 +19,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from placet.contracts.chain import seal
-from placet.contracts.signing import create_keys, load_signer, load_verifier
+from placet.contracts.signing import create_keys, load_signer, load_verifier, public_keys, publish_keys
 from placet.deploy.retention.erasing import erase
 from placet.deploy.retention.purging import Keep, purge
 from placet.gateway.audit.sealing import BEYOND, LAG, Sealer
@@ -490,6 +490,33 @@ async def test_a_checkpoint_that_nobody_signed_proves_nothing(chain: Chain) -> N
     chain.tamper("UPDATE gateway.sealing SET upto = upto || '{\"approval\": 99}'")
     chain.write("approval")
     await chain.sealer.seal()
+    assert LAG._value.get() > 0
+
+
+async def test_sealing_goes_on_where_the_key_was_taken_back(chain: Chain) -> None:
+    """Nothing of the chain verifies any more: the log says so, once, and what comes is sealed with the new key."""
+    create_keys(new := chain.folder / "new")
+    chain.sealer = Sealer(chain.sealer.database, load_signer(new, "gateway"), load_verifier(new))
+    for _ in range(2):
+        chain.write("approval")
+        with capture_logs() as lines:
+            await chain.sealer.seal()
+    chain.sealer = Sealer(chain.sealer.database, load_signer(new, "gateway"), load_verifier(new))
+    with capture_logs() as later:
+        await chain.sealer.seal()
+    assert (["audit.sealed"], [], 0) == ([e["event"] for e in lines], later, LAG._value.get())
+    # Who has kept the old public key follows the chain from its beginning.
+    publish_keys(chain.keys, [*public_keys(chain.keys), *public_keys(new)])
+    assert (12, []) == (chain.rows(), chain.problems())
+
+
+@pytest.mark.parametrize("garbage", ["a.b.c", "", "{}"])
+async def test_a_chain_of_garbage_proves_nothing(chain: Chain, garbage: str) -> None:
+    """Where no checkpoint can be read, nothing is taken for sealed."""
+    beginning = replace(chain.sealer, _signed={})
+    chain.tamper(f"UPDATE gateway.checkpoints SET token = '{garbage}'")  # noqa: S608 - ours
+    chain.write("approval")
+    await beginning.seal()
     assert LAG._value.get() > 0
 
 
