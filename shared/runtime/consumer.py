@@ -126,8 +126,11 @@ class Consumer:
                 await self._bury(delivery, _letter(event), event.id, f"no handler for {event.message.type_name}")
         events = [event for event in events if type(event.message) in self._handlers]
         if events:
-            await self._batcher.submit((delivery, events), size=len(events))
+            await self._take(delivery, events)
         points.reached("consumer.handled")
+
+    def _take(self, delivery: Delivery, events: list[Event]) -> Awaitable[None]:
+        return self._batcher.submit((delivery, events), size=len(events))
 
     async def _handle(self, arrived: list[tuple[Delivery, list[Event]]]) -> None:
         """Handle what has arrived in one transaction; where that fails, each event in its own."""
