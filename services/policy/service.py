@@ -24,7 +24,8 @@ from placet.policy import handlers, metrics
 from placet.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
 from placet.policy.purging import Purging
 from placet.policy.settings import PolicySettings
-from placet.policy.trials import try_rulebook
+from placet.policy.trials import Trials
+from placet.runtime.aside import Aside, AsideConsumer
 from placet.runtime.consumer import Handler, Once, one_by_one
 from placet.runtime.service import Duty, Runtime, Service, Subscription
 
@@ -55,6 +56,8 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
         CallApproved: one_by_one(partial(handlers.judge_again, deps=deps)),
         AbandonCall: one_by_one(handlers.abandon_approved),
     }
+    tried: dict[type[Message], Aside] = {TryRulebook: Trials(runtime.units, active).try_rulebook}
+    trials = AsideConsumer("policy.trials", tried, units=runtime.units, bus=runtime.bus)
     return Service(
         name="policy",
         runtime=runtime,
@@ -65,9 +68,9 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
             Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: revoke_grant}),
             Subscription(queue("policy.tool-results"), of_results),
             Subscription(queue("policy.watched-calls"), {WatchedCallClosed: remember_denial}),
-            # A queue of its own: a simulation takes its time, and verdicts do not wait for it.
-            Subscription(queue("policy.trials"), {TryRulebook: one_by_one(partial(try_rulebook, active=active))}),
         ),
+        # A queue of its own: a trial takes its time, and neither verdicts nor trials of others wait for it.
+        raw_subscriptions=((queue("policy.trials"), trials),),
         duties=(
             Duty("rulebook", LOOK_EVERY_SECONDS, active.look),
             Duty("purge", PURGE_EVERY_SECONDS, purging.purge_old),

@@ -45,11 +45,11 @@ _NICE = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a trial may take."""
+    """What a trial may take: one that waits until another ended is answered within the time that the gateway waits."""
 
     #: By the clock, and of the processor.
-    seconds: float = 15.0
-    memory_bytes: int = 1 << 30
+    seconds: float = 12.0
+    memory_bytes: int = 384 << 20
 
     def apply(self) -> None:
         """Bind this process to them; it is killed where it takes more time, and gets no more memory."""

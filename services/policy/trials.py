@@ -14,8 +14,8 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from placet.contracts.dead_letters import HOUSE_TENANT
@@ -26,31 +26,57 @@ from placet.policy.active import ActiveRulebook
 from placet.policy.rules.simulate import Past
 from placet.policy.store import rulebooks
 from placet.policy.trial_process import REPLAYED_MAX, RULEBOOK, Limits, Trial
-from placet.runtime.work import Work
+from placet.runtime.slots import Room
+from placet.runtime.work import Cause, UnitOfWork
 
 #: Largest report that is passed on, in bytes.
 REPORT_BYTES_MAX = 4 * 2**20
 LIMITS = Limits()
+#: Trials under way at the same moment, each in its process: one who takes all the time there is keeps nobody else waiting.
+AT_ONCE = 3
 
 Stream = TypeVar("Stream", asyncio.StreamReader, asyncio.StreamWriter)
 
 
-async def try_rulebook(asked: TryRulebook, work: Work, active: ActiveRulebook, limits: Limits = LIMITS) -> None:
-    """Answer with the report of a trial, or with what is wrong in what was sent; not where nobody waits any more."""
-    if asked.until is not None:
-        left = (asked.until - await work.clock()).total_seconds()
-        if left <= 0:
+def _room() -> Room:
+    return Room(AT_ONCE, 1 / AT_ONCE)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Tries what somebody sent: so many at the same moment, of which each tenant has its share."""
+
+    units: UnitOfWork
+    active: ActiveRulebook
+    limits: Limits = LIMITS
+    room: Room = field(default_factory=_room)
+
+    async def try_rulebook(self, asked: TryRulebook, cause: Cause) -> None:
+        """Answer with the report of a trial, or with what is wrong in what was sent; not where nobody waits any more."""
+        async with self.room.enter(asked.tenant):
+            found = await self._found(asked)
+        if found is None:
             return
-        limits = replace(limits, seconds=min(limits.seconds, left))
-    text, people = active.as_file
-    tenant = "" if asked.tenant == HOUSE_TENANT else asked.tenant
-    trial = Trial(asked.kind, asked.rulebook, asked.cases, asked.call, text, people, limits, tenant)
-    try:
-        past = rulebooks.past_proposals(work, asked.tenant, timedelta(seconds=asked.since_seconds))
-        found = await run(trial, past if asked.kind == "simulate" else None)
-    except TrialEnded as ended:
-        found = {"report": {}, "problems": [Problem(RULEBOOK, 1, 1, str(ended)).as_json()]}
-    work.emit(RulebookTried(tenant=asked.tenant, trial_id=asked.trial_id, answer_to=asked.answer_to, **found))
+        async with self.units.begin(cause) as work:
+            work.emit(RulebookTried(tenant=asked.tenant, trial_id=asked.trial_id, answer_to=asked.answer_to, **found))
+
+    async def _found(self, asked: TryRulebook) -> dict[str, Any] | None:
+        database, limits = self.units.database, self.limits
+        async with database.single() as connection:
+            now: datetime = (await connection.run(database.queries.clock))[0][0]
+        if asked.until is not None:
+            left = (asked.until - now).total_seconds()
+            if left <= 0:
+                return None
+            limits = replace(limits, seconds=min(limits.seconds, left))
+        text, people = self.active.as_file
+        tenant = "" if asked.tenant == HOUSE_TENANT else asked.tenant
+        trial = Trial(asked.kind, asked.rulebook, asked.cases, asked.call, text, people, limits, tenant)
+        past = rulebooks.past_proposals(database, asked.tenant, now, timedelta(seconds=asked.since_seconds))
+        try:
+            return await run(trial, past if asked.kind == "simulate" else None)
+        except TrialEnded as ended:
+            return {"report": {}, "problems": [Problem(RULEBOOK, 1, 1, str(ended)).as_json()]}
 
 
 class TrialEnded(Exception):
@@ -70,7 +96,7 @@ async def run(trial: Trial, past: AsyncIterator[Sequence[Past]] | None = None) -
                         return dict(json.loads(said))
         finally:
             _end(process)
-            # Never in the midst of a query: the transaction goes on.
+            # Never in the midst of a query: its connection would be of no use any more.
             await feeding
     size = limits.memory_bytes // 2**20
     raise TrialEnded(f"trying it took more than a trial may: {limits.seconds:g} seconds, {size} MiB of memory")

@@ -18,8 +18,8 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.runtime.work import UnitOfWork
 
-#: Trials of one gateway instance under way at the same moment; each may keep policy busy for seconds.
-TRIALS_MAX = 8
+#: Trials that one gateway instance has asked for at the same moment: what they cost is shared out by policy.
+TRIALS_MAX = 32
 #: Those of one tenant among them: no tenant takes the places of all.
 TENANT_TRIALS_MAX = 2
 

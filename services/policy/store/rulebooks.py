@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import unified_diff
 from typing import Literal
 
@@ -16,7 +16,7 @@ from placet.policy.rules import Effect
 from placet.policy.rules.call import COLUMNS, facts_from
 from placet.policy.rules.simulate import Past
 from placet.policy.tables import ActivationRow, VerdictRow
-from placet.runtime.database import table_of
+from placet.runtime.database import Database, table_of
 from placet.runtime.work import Work
 
 ACTIVATIONS = table_of(ActivationRow)
@@ -84,12 +84,15 @@ def _diff(before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-async def past_proposals(work: Work, tenant: str, since: timedelta) -> AsyncIterator[Sequence[Past]]:
-    """Yield a tenant's judged calls, the newest first, PAGE at a time."""
-    at, after = work.now + timedelta(days=1), _LAST
+async def past_proposals(
+    database: Database, tenant: str, now: datetime, since: timedelta
+) -> AsyncIterator[Sequence[Past]]:
+    """Yield a tenant's judged calls, the newest first, PAGE at a time; between two pages no connection is held."""
+    at, after = now + timedelta(days=1), _LAST
     while True:
-        values = {"tenant": tenant, "now": work.now, "since": since, "at": at, "id": after}
-        rows = (await work.connection.execute(_PAST, values)).mappings().all()
+        values = {"tenant": tenant, "now": now, "since": since, "at": at, "id": after}
+        async with database.single() as connection:
+            rows = (await connection.execute(_PAST, values)).mappings().all()
         if rows:
             yield [
                 Past(
