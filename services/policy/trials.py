@@ -32,7 +32,7 @@ from placet.runtime.work import Cause, UnitOfWork
 #: Largest report that is passed on, in bytes.
 REPORT_BYTES_MAX = 4 * 2**20
 LIMITS = Limits()
-#: Trials under way at the same moment, each in its process: one who takes all the time there is keeps nobody else waiting.
+#: Trials under way at the same moment, each in its process: one that takes all its time keeps no others waiting.
 AT_ONCE = 3
 
 Stream = TypeVar("Stream", asyncio.StreamReader, asyncio.StreamWriter)
@@ -52,7 +52,7 @@ class Trials:
     room: Room = field(default_factory=_room)
 
     async def try_rulebook(self, asked: TryRulebook, cause: Cause) -> None:
-        """Answer with the report of a trial, or with what is wrong in what was sent; not where nobody waits any more."""
+        """Answer with the report of a trial, or with what is wrong in it; not where nobody waits any more."""
         async with self.room.enter(asked.tenant):
             found = await self._found(asked)
         if found is None:

@@ -1,7 +1,7 @@
 """A consumer of what takes its time and changes nothing: each event is handled beside all others.
 
-There is no transaction around it and no row of the inbox, so a connection is only held where a handler asks for one, and
-an event that comes again is handled again.
+There is no transaction around it and no row of the inbox, so a connection is only held where a handler asks for one,
+and an event that comes again is handled again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Aside = Callable[[Any, Cause], Awaitable[None]]
 
 
 class AsideConsumer(Consumer):
-    """Handles the deliveries of one queue, each event as soon as it comes; who may not go on yet waits in its handler."""
+    """Handles the deliveries of one queue, each event as soon as it comes; what may not go on waits in its handler."""
 
     def __init__(self, queue: str, handlers: Mapping[type[Message], Aside], *, units: UnitOfWork, bus: Bus) -> None:
         super().__init__(queue, dict.fromkeys(handlers, one_by_one(_never)), units=units, bus=bus)

@@ -1,15 +1,16 @@
-"""Bounds of what strangers hold of a server: so many connections, and so much time for what they owe it.
+"""Bounds of what strangers hold of a server: so many connections, bytes, and so much time for what they owe it.
 
-A connection that is answered owes nothing: event streams and long polls last as long as they like.
+A connection that is answered owes nothing: event streams and long polls last as long as they like. Bytes count until it
+is known who sent them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
@@ -25,9 +26,11 @@ IDLE_SECONDS = 75
 KEPT_MAX = 1_024
 #: Where the system names no limit of descriptors.
 DESCRIPTORS_MAX = 65_536
+#: Bytes that count for nothing: an ordinary request that is on its way or was answered has fewer.
+FEW_BYTES = 4_096
 
 ENDED = prometheus_client.Counter(
-    "placet_connections_ended_total", "Connections that a bound has ended: all, address, time.", ["bound"]
+    "placet_connections_ended_total", "Connections that a bound has ended: all, address, time, bytes.", ["bound"]
 )
 
 
@@ -39,6 +42,36 @@ class Bounds:
     by_address: int
     #: For a whole request, and for any progress with its answer.
     seconds: float
+    #: Bytes of requests of which nobody knows who sent them.
+    bytes_in_all: int = 64 * 2**20
+    bytes_by_address: int = 16 * 2**20
+
+
+class Held:
+    """How many bytes connections hold of us, in the order in which they began to."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._sizes: OrderedDict[Bounded, int] = OrderedDict()
+        self._total = 0
+
+    def put(self, connection: Bounded, size: int) -> None:
+        """Note how many bytes a connection holds now."""
+        before = self._sizes.get(connection, 0)
+        self._total += size - before
+        if size:
+            self._sizes[connection] = size
+        elif before:
+            del self._sizes[connection]
+
+    @property
+    def oldest_beyond(self) -> Bounded | None:
+        """Which connection has held some for longest, where all hold too many: who is known soon holds none."""
+        return next(iter(self._sizes)) if self._total > self._bytes_max else None
+
+    def __bool__(self) -> bool:
+        """Tell whether anybody holds any."""
+        return bool(self._sizes)
 
 
 class Door:
@@ -49,6 +82,8 @@ class Door:
         self._trusted = ProxyHeadersMiddleware(_nobody, ",".join(trusted)).trusted_hosts
         self._inside = 0
         self._inside_of: Counter[str] = Counter()
+        self._held = Held(bounds.bytes_in_all)
+        self._held_of: dict[str, Held] = {}
 
     def let_in(self, address: str) -> str | None:
         """Return as whom a connection from `address` is counted; None, and it is not, where that is one too many."""
@@ -70,6 +105,20 @@ class Door:
         if not self._inside_of[whom]:
             del self._inside_of[whom]
 
+    def hold(self, connection: Bounded, whom: str, size: int) -> None:
+        """Note how many bytes a connection holds; where these are too many, end those that have held some for longest.
+
+        Whoever is known is so within moments, so those are strangers that take their time.
+        """
+        shares = [self._held, *([self._held_of.setdefault(whom, Held(self.bounds.bytes_by_address))] if whom else [])]
+        for share in shares:
+            share.put(connection, size)
+        for share in shares:
+            while (oldest := share.oldest_beyond) is not None:
+                oldest.end("bytes")
+        if whom and not self._held_of.get(whom):
+            self._held_of.pop(whom, None)
+
 
 class Bounded(asyncio.Protocol):
     """The part of a connection that keeps the bounds; the other part is uvicorn's, whose attributes these are."""
@@ -84,6 +133,7 @@ class Bounded(asyncio.Protocol):
         super().__init__(*given, **named)
         self._door = door
         self._whom: str | None = None
+        self._held = 0
         self._owed: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
 
@@ -99,6 +149,7 @@ class Bounded(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let it out."""
         super().connection_lost(exc)
+        self.hold(0)
         if self._whom is not None:
             self._door.let_out(self._whom)
             self._whom = None
@@ -132,6 +183,19 @@ class Bounded(asyncio.Protocol):
         super().resume_writing()
         self._hear_taking()
 
+    def hold(self, size: int) -> None:
+        """Hold so many bytes of a sender who is not known."""
+        size = size if size > FEW_BYTES and not self.transport.is_closing() else 0
+        if size != self._held and self._whom is not None:
+            self._held = size
+            self._door.hold(self, self._whom, size)
+
+    def end(self, bound: str) -> None:
+        """End it because of a bound; closing would wait until all was taken."""
+        ENDED.labels(bound).inc()
+        self.transport.abort()
+        self.hold(0)
+
     def _answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
 
@@ -156,7 +220,7 @@ class Bounded(asyncio.Protocol):
             # It is we who do not read on yet, or it still takes a long answer.
             self._await_request(self._door.bounds.seconds)
         else:
-            self._end()
+            self.end("time")
 
     def _await_taking(self) -> None:
         left = self.transport.get_write_buffer_size()
@@ -171,12 +235,7 @@ class Bounded(asyncio.Protocol):
         if self.transport.get_write_buffer_size() < left:
             self._await_taking()
         else:
-            self._end()
-
-    def _end(self) -> None:
-        ENDED.labels("time").inc()
-        # Closing would wait until all was taken.
-        self.transport.abort()
+            self.end("time")
 
 
 class BoundedH11(Bounded, H11Protocol):
@@ -193,7 +252,7 @@ class BoundedH11(Bounded, H11Protocol):
 def that_fit(bounds: Bounds, *, descriptors: int) -> Bounds:
     """Return the bounds as far as there are descriptors; no address may have more than half of what fits."""
     fit = min(bounds.in_all, descriptors - kept(descriptors))
-    return Bounds(in_all=fit, by_address=min(bounds.by_address, max(fit // 2, 1)), seconds=bounds.seconds)
+    return replace(bounds, in_all=fit, by_address=min(bounds.by_address, max(fit // 2, 1)))
 
 
 def kept(descriptors: int) -> int:

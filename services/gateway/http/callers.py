@@ -10,6 +10,7 @@ from fastapi.security.base import SecurityBase
 
 from placet.contracts.ids import own_id
 from placet.gateway.http.deps import Deps
+from placet.gateway.http.protocol import sender_is_known
 from placet.gateway.identity.auth import Caller
 
 
@@ -31,7 +32,10 @@ class Identified(SecurityBase):
     async def __call__(self, request: Request) -> Caller:
         """Return who sent `request`; 401 where nobody proved to be anybody."""
         known: Caller | None = getattr(request.state, "caller", None)
-        return known or await (await deps_of(request)).authenticator.caller(request)
+        if known is None:
+            known = await (await deps_of(request)).authenticator.caller(request)
+            sender_is_known(request.scope)
+        return known
 
 
 CallerOf = Annotated[Caller, Security(Identified())]

@@ -1,11 +1,13 @@
 """HTTP/1.1 as the gateway reads it from strangers: with bounds to what stands before and behind a body.
 
-The parser has none: it gathers a head of any length, in a callback of the connection where no task could be ended.
+The parser has none: it gathers a head of any length, in a callback of the connection where no task could be ended. What
+is held of a request counts for its connection until it is known who sent it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 
 import httptools
@@ -23,6 +25,10 @@ TARGET_MAX = 16_384
 PATH_MAX = 8_192
 #: Requests of one connection that wait behind the one that is answered; clients that know us send none.
 PIPELINED_MAX = 8
+#: Bytes that are read at once: so many at most are gathered beside what is counted.
+PIECE_BYTES = 8_192
+#: Under which the state of a request keeps what it holds.
+_SENT = "placet_sent"
 
 
 class TooManyPipelinedError(ValueError):
@@ -88,33 +94,74 @@ class RestOfRequest(httptools.HttpRequestParser):
         raise NothingBehindError
 
 
+class Sent:
+    """What one request holds of its connection."""
+
+    def __init__(self, connection: BoundedHttp) -> None:
+        #: None once that is over.
+        self.connection: BoundedHttp | None = connection
+        self.head = self.body = 0
+        self.known = self.answered = False
+
+
+def sender_is_known(scope: MutableMapping[str, Any]) -> None:
+    """Say of a request that it is known who sent it: what is held of it counts no more."""
+    sent: Sent | None = scope.get("state", {}).get(_SENT)
+    if sent is not None and sent.connection is not None:
+        sent.known = True
+        sent.connection.count()
+
+
 class BoundedHttp(Bounded, HttpToolsProtocol):
     """One connection. A request with a head or a target beyond its bound is refused, however it comes."""
 
     parser: Any
     _head = _silent = 0
     _heard = False
+    #: Whether the parser is in a head, or in trailers, and may gather some of it.
+    _gathers = True
     _answered: RequestResponseCycle | None = None
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.parser = Parser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        #: Requests of which something is held; the answers come in their order.
+        self._sent: deque[Sent] = deque()
 
     def data_received(self, data: bytes) -> None:
-        """Read some bytes; refuse what has been going on for too long without telling anything."""
+        """Read some bytes piece by piece, and count what is held of them."""
+        for start in range(0, len(data), PIECE_BYTES):
+            if self.transport.is_closing():
+                return
+            self._read(data[start : start + PIECE_BYTES])
+
+    def _read(self, piece: bytes) -> None:
+        """Read a piece; refuse what has been going on for too long without telling anything."""
         self._heard = False
-        super().data_received(data)
-        self._silent = 0 if self._heard else self._silent + len(data)
+        super().data_received(piece)
+        if not self._heard:
+            self._silent += len(piece)
+        else:
+            self._silent = len(piece) if self._gathers else 0
+        self.count()
         if self._silent > HEAD_MAX and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
+
+    def count(self) -> None:
+        """Hold what there is of requests whose senders are not known."""
+        self.hold(self._silent + sum(each.head + each.body for each in self._sent if not each.known))
 
     def on_message_begin(self) -> None:
         """Begin to weigh; one read can begin thousands of requests before any of them is answered."""
         if len(self.pipeline) >= PIPELINED_MAX:
             raise TooManyPipelinedError
-        self._head, self._heard = 0, True
+        self._head, self._heard, self._gathers = 0, True, True
         super().on_message_begin()
+        # The newest head stays with the connection until the next one comes.
+        self._sent = deque(each for each in self._sent if not each.answered)
+        self._sent.append(Sent(self))
+        self.scope["state"][_SENT] = self._sent[-1]
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the target, which comes before all else."""
@@ -129,14 +176,21 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         # Python unquotes cookies in a time that grows with the square of their backslashes, and none of ours has any.
         super().on_header(name, value.replace(b"\\", b"") if name.lower() == b"cookie" else value)
 
+    def on_headers_complete(self) -> None:
+        """Begin to answer: the parser has nothing left of the head."""
+        self._gathers = False
+        super().on_headers_complete()
+
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body, which has bounds of its own."""
         self._heard = True
         super().on_body(body)
+        if not self._sent[-1].answered:
+            self._sent[-1].body += len(body)
 
     def on_message_complete(self) -> None:
         """End a request; one that was answered before has no more to come, and its time is over."""
-        self._heard = True
+        self._heard, self._gathers = True, False
         if self.parser.should_upgrade():
             # Only its head has ended: see `_unsupported_upgrade_warning`.
             return
@@ -144,9 +198,18 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         if self.cycle.response_complete:
             self._await_next()
 
+    def on_response_complete(self) -> None:
+        """Let go of the body of what was answered."""
+        sent = next(each for each in self._sent if not each.answered)
+        sent.answered, sent.body = True, 0
+        super().on_response_complete()
+        self.count()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is answered now; uvicorn tells the newest one, which may wait behind it."""
         super().connection_lost(exc)
+        for each in self._sent:
+            each.connection = None
         if self._answered is not None and not self._answered.response_complete:
             self._answered.disconnected = True
             self._answered.message_event.set()
@@ -173,13 +236,15 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         rest, self.parser = self.parser.beyond, RestOfRequest(self)
         try:
             self.parser.begin(self.headers)
+            self._gathers = False
             self.parser.feed_data(rest)
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
 
     def weigh(self, size: int) -> None:
         """Count what parsers gather, and refuse too much of it."""
-        self._heard = True
+        self._heard = self._gathers = True
         self._head += size
+        self._sent[-1].head = self._head
         if self._head > HEAD_MAX:
             raise HeadTooLargeError

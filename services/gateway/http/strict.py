@@ -7,7 +7,7 @@ is larger than allowed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -137,21 +137,25 @@ def _media_type(request: Request) -> str:
 class BodyLimit:
     """ASGI middleware: stops reading a body that is too large, whether or not it says its size.
 
+    `smaller` has bounds of their own for what begins with a path.
     Nor does it let one of several parts in: these may name any codec of Python's for their texts, some of which take
     minutes.
     """
 
-    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
+    def __init__(self, app: ASGIApp, bytes_max: int, smaller: Mapping[str, int]) -> None:
         self._app = app
         self._bytes_max = bytes_max
+        self._smaller = smaller
+        self._begins = tuple(smaller)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a counting `receive`."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if _declared_size(scope) > self._bytes_max:
-            await BodyTooLarge(self._bytes_max).answer(closing=True)(scope, receive, send)
+        bytes_max = self._max_of(scope["path"])
+        if _declared_size(scope) > bytes_max:
+            await BodyTooLarge(bytes_max).answer(closing=True)(scope, receive, send)
             return
         if _is_multipart(scope):
             await problem(415, detail="No page and no route takes a body of several parts.")(scope, receive, send)
@@ -162,11 +166,16 @@ class BodyLimit:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._bytes_max:
-                raise BodyTooLarge(self._bytes_max)
+            if seen > bytes_max:
+                raise BodyTooLarge(bytes_max)
             return message
 
         await self._app(scope, counting, send)
+
+    def _max_of(self, path: str) -> int:
+        if not path.startswith(self._begins):
+            return self._bytes_max
+        return next(size for begin, size in self._smaller.items() if path.startswith(begin))
 
 
 def _is_multipart(scope: Scope) -> bool:

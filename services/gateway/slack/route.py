@@ -15,6 +15,7 @@ from slack_bolt.async_app import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
 from placet.gateway.http.errors import problem
+from placet.gateway.http.protocol import sender_is_known
 from placet.gateway.http.routing import add_routes
 from placet.gateway.slack.door import SlackDoor
 from placet.gateway.slack.replies import read_reply
@@ -39,8 +40,8 @@ def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
 
     @router.post(INTERACTIONS_PATH)
     async def interactions(request: Request) -> Response:
-        body = await request.body()
-        if not _is_signed(verifier, request, body):
+        body = await _signed(verifier, request)
+        if body is None:
             return _unsigned()
         if not _has_payload(body):
             return problem(400, "This is not a Slack interaction.", kind="invalid-request")
@@ -48,8 +49,8 @@ def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
 
     @router.post(EVENTS_PATH)
     async def events(request: Request) -> Response:
-        body = await request.body()
-        if not _is_signed(verifier, request, body):
+        body = await _signed(verifier, request)
+        if body is None:
             return _unsigned()
         event = _event(body)
         if event is None:
@@ -84,15 +85,21 @@ def _event(body: bytes) -> dict[str, Any] | None:
     return value if known else None
 
 
-def _is_signed(verifier: SignatureVerifier, request: Request, body: bytes) -> bool:
+async def _signed(verifier: SignatureVerifier, request: Request) -> bytes | None:
+    """Return the body where Slack signed it; it is not read where nobody says so."""
     timestamp = request.headers.get("x-slack-request-timestamp", "")
     signature = request.headers.get("x-slack-signature", "")
     if not _TIMESTAMP.fullmatch(timestamp) or not _SIGNATURE.fullmatch(signature):
-        return False
+        return None
+    body = await request.body()
     try:
-        return verifier.is_valid(body, timestamp, signature)
+        signed = verifier.is_valid(body, timestamp, signature)
     except UnicodeDecodeError:
-        return False
+        return None
+    if not signed:
+        return None
+    sender_is_known(request.scope)
+    return body
 
 
 def _has_payload(body: bytes) -> bool:

@@ -27,6 +27,7 @@ from placet.contracts.errors import Refused
 from placet.domain.directory import Person
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.errors import wished
+from placet.gateway.http.protocol import sender_is_known
 from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
@@ -145,6 +146,7 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
         caller = await deps.authenticator.caller(request)
     except NoCaller as error:
         raise SignInNeeded(request) from error
+    sender_is_known(request.scope)
     if caller.conversation_id is not None:
         detail = "It is good for its one conversation, by the API; pages show what is anywhere in the tenant."
         raise Refused(
