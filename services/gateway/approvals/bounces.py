@@ -22,8 +22,11 @@ PARTS_MAX = 20
 #: Headers that name a type, at most, and the bytes of one: each may open parts, the parser compares each line with the
 #: ends of all parts around it, and reads a type in the square of its length. A report has four, and those of our mail.
 TYPES_MAX, TYPE_BYTES_MAX = 20, 2_000
+#: Empty lines of a mail, at most: each may end a group of fields, of which the parser makes a mail of its own.
+EMPTY_LINES_MAX = 5_000
 
 _TYPE = re.compile(rb"content-type:[^\r\n]*(?:[\r\n]+[ \t][^\r\n]*)*", re.IGNORECASE)
+_EMPTY_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?=[\r\n])")
 _ID = r"([0-9a-f]{32})"
 _RETURN_ADDRESS = re.compile(rf"\+{_ID}@")
 _MESSAGE_ID = re.compile(rf"<{_ID}@")
@@ -65,6 +68,8 @@ def read_bounce(raw: bytes) -> Bounce | None:
 
 def _cheap(raw: bytes) -> bool:
     """Tell whether a mail can be parsed in a time that grows with its size alone."""
+    if sum(1 for _ in _EMPTY_LINE.finditer(raw)) > EMPTY_LINES_MAX:
+        return False
     types = [len(each[0]) for each in _TYPE.finditer(raw)]
     return len(types) <= TYPES_MAX and max(types, default=0) <= TYPE_BYTES_MAX
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.gateway.approvals.bounces import TYPE_BYTES_MAX, TYPES_MAX, Bounce, read_bounce
+from placet.gateway.approvals.bounces import EMPTY_LINES_MAX, TYPE_BYTES_MAX, TYPES_MAX, Bounce, read_bounce
 from tests.support.bounced_mail import MAIL, a_bounce
 
 
@@ -57,6 +57,15 @@ def test_a_mail_that_takes_long_to_parse_means_nothing() -> None:
     assert (TYPES_MAX, bounce) == (most.count(b"Content-Type"), read_bounce(most))
     assert read_bounce(with_types(TYPES_MAX + 1, TYPE_BYTES_MAX)) is None
     assert read_bounce(with_types(TYPES_MAX, TYPE_BYTES_MAX + 1)) is None
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_mail_of_empty_lines_means_nothing(end: bytes) -> None:
+    """A report of many lines has some; of each the parser may make a mail, and beyond the bound nothing is parsed."""
+    bounce, lines = a_bounce(), b"\nx" * 2 * EMPTY_LINES_MAX
+    numbers = (0, EMPTY_LINES_MAX - 100, EMPTY_LINES_MAX + 1)
+    read = [read_bounce((bounce + lines + b"\n" * empty).replace(b"\n", end)) for empty in numbers]
+    assert [True, True, False] == [found is not None for found in read]
 
 
 def test_a_mail_in_a_mail_in_a_mail_means_nothing() -> None:
