@@ -93,6 +93,7 @@ class Sealer:
                 await store.keep_upto(connection, upto)
                 points.reached("audit.sealing")
         for block in blocks:
+            self._signed |= block.upto
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
         return full

@@ -493,6 +493,15 @@ async def test_a_checkpoint_that_nobody_signed_proves_nothing(chain: Chain) -> N
     assert LAG._value.get() > 0
 
 
+async def test_who_has_sealed_reads_no_heads_for_it(chain: Chain) -> None:
+    """What this process has signed itself it knows: with many tenants there are many checkpoints to read."""
+    chain.write("approval")
+    await chain.sealer.seal()
+    with psycopg.connect(chain.url) as connection:
+        (upto,) = connection.execute("SELECT upto FROM gateway.sealing").fetchone() or ({},)
+    assert upto == {service: chain.sealer._signed[service] for service in upto}
+
+
 async def test_sealing_goes_on_where_the_key_was_taken_back(chain: Chain) -> None:
     """Nothing of the chain verifies any more: the log says so, once, and what comes is sealed with the new key."""
     create_keys(new := chain.folder / "new")
