@@ -34,7 +34,7 @@ ACTS: Names = {
     **dict.fromkeys(("send_joint", "say", "notify", "async_notify", "sendmail", "send_message"), frozenset()),
     # Requests, connections, programs.
     "post": frozenset({"posts"}),
-    "put": frozenset({"workspace_store"}),
+    "put": frozenset({"workspace_store", "share"}),
     "delete": frozenset({"sa"}),
     **dict.fromkeys(("patch", "request", "stream", "urlopen", "api_call"), frozenset()),
     **dict.fromkeys(("connect", "create_pool", "create_engine", "create_async_engine"), frozenset()),
