@@ -43,7 +43,6 @@ from placet.policy.rules.outcomes import (
     staged_permits,
 )
 from placet.policy.rules.staging import staged_before, wanted_entries
-from placet.policy.rules.watched import VETO_WINDOW
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
 from placet.policy.store import limits as limit_store
@@ -298,9 +297,7 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
         entries = await store.load_staged_facts(work, call, wanted)
     verdict = judge_within(facts, rulebook, approved.rule)
     denied = [(each, found) for each in entries if (found := judge(each, rulebook)).effect is Effect.DENY]
-    # What a veto window held may be staged otherwise.
-    refused = {Effect.DENY} if approved.rule == VETO_WINDOW else {Effect.DENY, Effect.STAGE}
-    stays = verdict.effect not in refused
+    stays = verdict.effect not in {Effect.DENY, Effect.STAGE}
     work.record(records.judged_again(facts, denied[0][1] if stays and denied else verdict))
     if not stays:
         work.emit(denied_by_now(call, verdict))

@@ -19,6 +19,8 @@ from placet.policy.rules.verdicts import Verdict
 
 #: The rule of a verdict that a veto window made.
 VETO_WINDOW = "veto-window"
+#: What the model is told where a rule would stage what waits, or was denied.
+NOT_STAGED = "the same waits for people, or they denied it lately, and meanwhile it is not staged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,12 @@ def is_watched(verdict: Verdict) -> bool:
 def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
     """Return the verdict on a call that an earlier one stands in the way of.
 
-    What would run, at once or with its commit, is held for the people of the earlier call, and nobody can allow it from
-    now on. What is held anyway stays with the people of its rule. What does not run stays as it is.
+    What would run is held for the people of the earlier call, and nobody can allow it from now on. What is held anyway
+    stays with the people of its rule. What would be staged is refused: its commit asks others, or nobody, and those who
+    denied it must not say yes in their place. What does not run stays as it is.
     """
     match verdict.effect:
-        case Effect.ALLOW | Effect.STAGE:
+        case Effect.ALLOW:
             terms = earlier.approval.model_copy(update={"grants": None})
             return replace(
                 verdict,
@@ -61,6 +64,15 @@ def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
                 reason=_told(earlier),
                 model_reason="",
                 approval=terms,
+            )
+        case Effect.STAGE:
+            return replace(
+                verdict,
+                effect=Effect.DENY,
+                rule=VETO_WINDOW,
+                reason=_told(earlier),
+                model_reason=NOT_STAGED,
+                approval=None,
                 plan=None,
             )
         case Effect.REQUIRE_APPROVAL if earlier.denied_at:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from placet.contracts.messages import ApprovalRequested, ToolCallProposed
+from placet.contracts.messages import ApprovalRequested, ToolCallProposed, ToolCallRefused
 from placet.contracts.signing import Signer
 from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
+from placet.policy.rules.watched import NOT_STAGED
 from placet.policy.settings import PolicySettings
 from placet.runtime.driver import DatabaseError
 from tests.integration.policy.conftest import two_replicas
-from tests.integration.policy.test_judging_again import an_approved
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_edit, an_end, kinds
 from tests.support.races import LONG_ENOUGH, ROUNDS
@@ -128,17 +128,14 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
     )
 
 
-async def test_a_denied_call_does_not_come_back_staged(policy: Replica, book: Rulebook, approver: Signer) -> None:
-    """Who denied it is asked, now and not with a commit, and what they allow runs also where it is judged again."""
+async def test_a_denied_call_does_not_come_back_staged(policy: Replica, book: Rulebook) -> None:
+    """Its commit would ask others, or nobody: it is refused meanwhile, and the model is told why."""
     first = a_proposal(book, "post", labels={"marked": "yes"})
     assert [HELD] == kinds(await policy.send(first))
     await policy.send(an_end(first.call))
-    again = a_proposal(book, "post")
-    (held,) = await policy.send(again)
-    assert isinstance(held, ApprovalRequested)
-    assert ("veto-window", ["person:ada"]) == (held.rule, held.approval.approvers)
-    approved = an_approved(held.call, approver).model_copy(update={"rule": held.rule})
-    assert [PERMITTED] == kinds(await policy.send(approved))
+    (refused,) = await policy.send(a_proposal(book, "post"))
+    assert isinstance(refused, ToolCallRefused)
+    assert NOT_STAGED in refused.reason
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from placet.contracts.messages.approvals import ApprovalRule, GrantTerms
 from placet.contracts.messages.stage import StagePlan
 from placet.policy.rules import Effect, Verdict
-from placet.policy.rules.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
+from placet.policy.rules.watched import NOT_STAGED, VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
 
 DENIED_AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
 TERMS = ApprovalRule(approvers=["group:finance"], veto_window_seconds=600, grants=GrantTerms())
@@ -35,11 +33,10 @@ def denied(**changes: Any) -> Watched:
     return Watched(**(fields | changes))
 
 
-@pytest.mark.parametrize("effect", [Effect.ALLOW, Effect.STAGE])
-def test_a_denied_call_that_would_run_is_held(effect: Effect) -> None:
+def test_a_denied_call_that_would_run_is_held() -> None:
     """The people of the denied call decide again, are told of the denial, and can grant nothing."""
-    verdict = held_again(replace(a_verdict(effect), plan=StagePlan()), denied())
-    assert (Effect.REQUIRE_APPROVAL, VETO_WINDOW, None) == (verdict.effect, verdict.rule, verdict.plan)
+    verdict = held_again(a_verdict(Effect.ALLOW), denied())
+    assert (Effect.REQUIRE_APPROVAL, VETO_WINDOW) == (verdict.effect, verdict.rule)
     assert TERMS.model_copy(update={"grants": None}) == verdict.approval
     assert 'Asked again: person:bob denied it at 2026-03-04 05:06 UTC: "Too much.".' == verdict.reason
 
@@ -49,6 +46,13 @@ def test_a_denied_call_that_is_held_anyway_stays_with_its_people() -> None:
     verdict = held_again(a_verdict(Effect.REQUIRE_APPROVAL, OTHERS), denied(reason=""))
     assert ("rule", OTHERS) == (verdict.rule, verdict.approval)
     assert "As the rule says. Asked again: person:bob denied it at 2026-03-04 05:06 UTC." == verdict.reason
+
+
+def test_a_denied_call_that_would_be_staged_is_refused() -> None:
+    """Its commit asks others: who denied it must not say yes in their place, and nobody else may without them."""
+    verdict = held_again(replace(a_verdict(Effect.STAGE, OTHERS), plan=StagePlan()), denied())
+    assert (Effect.DENY, VETO_WINDOW, None, None) == (verdict.effect, verdict.rule, verdict.approval, verdict.plan)
+    assert (NOT_STAGED, True) == (verdict.model_reason, verdict.reason.startswith("Asked again: person:bob denied it"))
 
 
 def test_what_does_not_run_stays_as_it_is() -> None:
