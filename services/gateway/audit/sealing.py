@@ -64,6 +64,8 @@ class Sealer:
     _seen: dict[str, deque[tuple[int, float]]] = field(default_factory=lambda: defaultdict(_samples))
     #: By service: how far checkpoints sign for. That more is sealed says a row that anybody may have written.
     _signed: dict[str, int] = field(default_factory=dict)
+    #: Whether a round has asked how far: what nobody can verify is believed at the beginning alone.
+    _has_looked: bool = False
     _told_late: bool = False
     _told_beyond: set[str] = field(default_factory=set)
 
@@ -101,7 +103,8 @@ class Sealer:
     async def _proved(self, connection: Connection, upto: Mapping[str, int]) -> dict[str, int]:
         """Return how far histories are sealed, as far as a checkpoint signs for what `upto` says of it.
 
-        Where the key that has signed them all was taken back, what they say has to do: the next block has the new one.
+        Where the key that signed the newest was taken back, what they say has to do when a process begins: the next
+        block has the new one.
         """
 
         def proved() -> dict[str, int]:
@@ -114,15 +117,18 @@ class Sealer:
                 self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in signed.items()}
             if upto == proved():
                 break
-        if heads and not self._signed and not any(map(self.verifier.names, heads)):
-            self._believe(heads)
+        if not self._has_looked and upto != proved():
+            self._believe([each for each in heads if not self.verifier.names(each)])
+        self._has_looked = True
         return proved()
 
     def _believe(self, heads: Sequence[str]) -> None:
-        """Go on from checkpoints that nobody can verify, where they can be read."""
-        with suppress(ValueError, LookupError, TypeError, AttributeError):
-            for said in [peek_checkpoint(each).upto for each in heads]:
+        """Go on from checkpoints that nobody can verify, those that can be read."""
+        for head in heads:
+            with suppress(ValueError, LookupError, TypeError, AttributeError):
+                said = peek_checkpoint(head).upto
                 self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in said.items()}
+        if heads:
             log.error("audit.unproved", chains=len(heads), sealed=self._signed)
 
     async def _look(self, connection: Connection, upto: dict[str, int]) -> None:

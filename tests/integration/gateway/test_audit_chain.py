@@ -519,6 +519,37 @@ async def test_sealing_goes_on_where_the_key_was_taken_back(chain: Chain) -> Non
     assert (12, []) == (chain.rows(), chain.problems())
 
 
+@pytest.mark.parametrize("beside", ["rival", "x.y.z"])
+async def test_sealing_goes_on_where_another_key_was_taken_back_before(chain: Chain, beside: str) -> None:
+    """A tenant that was idle since has a checkpoint that verifies and is old; one that cannot be read says nothing."""
+    if beside != "rival":
+        chain.tamper(f"UPDATE gateway.checkpoints SET token = '{beside}' WHERE tenant = 'rival'")  # noqa: S608 - ours
+    create_keys(second := chain.folder / "second")
+    create_keys(third := chain.folder / "third")
+    publish_keys(second, [*public_keys(chain.keys), *public_keys(second)])
+    chain.sealer = Sealer(chain.sealer.database, load_signer(second, "gateway"), load_verifier(second))
+    chain.write("approval")
+    await chain.sealer.seal()
+    publish_keys(third, [*public_keys(chain.keys), *public_keys(third)])
+    chain.sealer = Sealer(chain.sealer.database, load_signer(third, "gateway"), load_verifier(third))
+    chain.write("approval")
+    with capture_logs() as lines:
+        await chain.sealer.seal()
+        await chain.sealer.seal()
+    assert (["audit.unproved", "audit.sealed"], 0) == ([each["event"] for each in lines], LAG._value.get())
+
+
+async def test_a_running_sealer_believes_nobody(chain: Chain) -> None:
+    """Who writes a checkpoint of another key and how far it reaches has nothing taken for sealed."""
+    create_keys(other := chain.folder / "other")
+    running = replace(chain.sealer, _signed={}, _has_looked=True)
+    chain.write("approval")
+    await Sealer(chain.sealer.database, load_signer(other, "gateway"), load_verifier(chain.keys)).seal()
+    with capture_logs() as lines:
+        await running.seal()
+    assert ([], True) == ([each["event"] for each in lines], LAG._value.get() > 0)
+
+
 @pytest.mark.parametrize("garbage", ["a.b.c", "", "{}"])
 async def test_a_chain_of_garbage_proves_nothing(chain: Chain, garbage: str) -> None:
     """Where no checkpoint can be read, nothing is taken for sealed."""
