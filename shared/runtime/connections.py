@@ -43,8 +43,8 @@ class Bounds:
     #: For a whole request, and for any progress with its answer.
     seconds: float
     #: Bytes of requests of which nobody knows who sent them.
-    bytes_in_all: int = 64 * 2**20
-    bytes_by_address: int = 16 * 2**20
+    bytes_in_all: int = 256 * 2**20
+    bytes_by_address: int = 64 * 2**20
 
 
 class Held:

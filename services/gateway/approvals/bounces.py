@@ -84,9 +84,9 @@ def _parts(report: Message) -> Iterator[Message]:
 def _blocks(parts: list[Message]) -> Iterator[Message]:
     """Yield the groups of fields of a delivery status: one about the report, and one for each recipient."""
     for part in parts:
-        payload = part.get_payload()
-        if part.get_content_type() == "message/delivery-status" and isinstance(payload, list):
-            yield from (block for block in payload if isinstance(block, Message))
+        # What has no parts is not asked for: it would be decoded as it says, and some codecs take very long.
+        if part.get_content_type() == "message/delivery-status" and part.is_multipart():
+            yield from (block for block in part.get_payload() if isinstance(block, Message))
 
 
 def _mail_id(report: Message, parts: list[Message]) -> str | None:

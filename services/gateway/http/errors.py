@@ -12,9 +12,10 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from placet.contracts.errors import Refused
@@ -147,6 +148,7 @@ def answer_with_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(DatabaseError, _database)
     app.add_exception_handler(TooLong, _too_dear)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _bug)
 
 
@@ -204,6 +206,12 @@ async def _too_dear(request: Request, error: Exception) -> JSONResponse:
     log.error("http.too_dear", method=request.method, path=_route(request), exc_info=error)
     title = "To answer this would keep everybody else waiting for too long."
     return problem(422, title, kind="too-dear", language=wished(request))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Answer nobody: the client left in the midst of what it sent."""
+    del request, error
+    return Response(status_code=400)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

@@ -185,4 +185,6 @@ def _is_multipart(scope: Scope) -> bool:
 
 def _declared_size(scope: Scope) -> int:
     value = dict(scope["headers"]).get(b"content-length", b"0")
-    return int(value) if value.isdigit() else 0
+    # Python reads no number of thousands of digits, which may be zeros.
+    digits = value.lstrip(b"0")[:20]
+    return int(digits) if digits.isdigit() else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,17 @@ async def test_an_oversized_body_is_refused_before_it_is_read(client: httpx.Asyn
     headers = {"content-type": "application/json"}
     answer = await client.post(CONVERSATIONS, content=b" " * (256 * 1024 + 1), headers=headers)
     assert ((413, "application/problem+json"), TOO_LARGE) == (told(answer), answer.json())
+
+
+@pytest.mark.parametrize(("size", "status"), [("0" * 5_000, 404), ("9" * 5_000, 400)])
+async def test_a_size_of_thousands_of_digits_is_a_number(house: House, size: str, status: int) -> None:
+    """Zeros before it are none of it, and a body without an end is refused."""
+    where = urlsplit(house.gateways[0].url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(f"POST /nowhere HTTP/1.1\r\nhost: here\r\ncontent-length: {size}\r\n\r\n".encode())
+    async with asyncio.timeout(20):
+        assert f"HTTP/1.1 {status}".encode() == (await reader.readline())[:12]
+    writer.close()
 
 
 async def test_an_oversized_body_is_refused_while_it_streams(client: httpx.AsyncClient) -> None:

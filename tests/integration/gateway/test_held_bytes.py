@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from placet.gateway.http.protocol import HEAD_MAX, BoundedHttp, sender_is_known
+from placet.gateway.app import BODY_BYTES_MAX
+from placet.gateway.http.protocol import BoundedHttp, sender_is_known
 from placet.runtime.connections import Bounds
 from placet.runtime.health import serving
 from tests.support.ports import free_port
@@ -114,6 +115,6 @@ async def test_an_answer_lets_go_of_its_body() -> None:
 
 
 def test_bounds_are_the_servers() -> None:
-    """All together hold no more than the heads of a thousand requests could, and one address a quarter of that."""
+    """All together hold no more than a thousand largest requests could, and one address a quarter of that."""
     bounds = Bounds(in_all=1, by_address=1, seconds=1.0)
-    assert (1024 * HEAD_MAX, 256 * HEAD_MAX) == (bounds.bytes_in_all, bounds.bytes_by_address)
+    assert (1024 * BODY_BYTES_MAX, 256 * BODY_BYTES_MAX) == (bounds.bytes_in_all, bounds.bytes_by_address)

@@ -72,6 +72,12 @@ def mail_encoded(number: int) -> str:
     return f"{head}Content-Transfer-Encoding: base64\n\n{encoded}"
 
 
+def mail_in_a_codec(number: int) -> str:
+    """Return a report with a text in a codec of the sender's choice."""
+    head = "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain; charset=punycode\n\n"
+    return f"{head}\u00e9{'a' * number * 40}\n--b--\n"
+
+
 PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
     "strict JSON": (parse_strictly, 1_000),
     "HTTP body": (lambda text: _strict_value(text.encode()), 1_000),
@@ -85,7 +91,7 @@ PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
 SHAPES: dict[str, tuple[Callable[[int], str], ...]] = {
     "JSON": (keys, same_keys, objects, brackets, events),
     "YAML": (yaml_keys, yaml_lines, same_keys, objects, brackets),
-    "mail": (mail_parts, mail_encoded),
+    "mail": (mail_parts, mail_encoded, mail_in_a_codec),
 }
 
 
