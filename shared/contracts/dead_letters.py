@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 #: Tenant of the house's administrators: what belongs to no tenant, or to all, is for them.
@@ -10,6 +12,37 @@ HOUSE_TENANT = "default"
 #: Type of what a dead letter holds of an event that the broker refused: its beginning, as a text. No message is
 #: called so.
 UNSENT_TYPE = "placet.outbox.refused.v1"
+#: What is told of the call that a refused event is about, so that the call can be ended.
+_OF_CALL = ("tenant", "call_id", "conversation_id", "tool", "digest", "schema_digest")
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """What a letter tells of an event that the broker refused."""
+
+    type: str
+    #: The queue that the event was for; empty where no one queue is.
+    queue: str
+    #: Of its call, what ends it; empty where it is about none.
+    call: Mapping[str, Any]
+
+
+def unsent(event: Mapping[str, Any], queue: str, beginning: str) -> dict[str, Any]:
+    """Return what the dead letter of an event holds that the broker refused, with its beginning."""
+    data = event["data"] if isinstance(event.get("data"), dict) else {}
+    call = data["call"] if isinstance(data.get("call"), dict) else data
+    told = {name: call[name] for name in _OF_CALL if name in call} if "call_id" in call else {}
+    shown = {"tenant": data.get("tenant"), "type": event.get("type"), "queue": queue, "call": told, "body": beginning}
+    return {"type": UNSENT_TYPE, "id": event.get("id"), "data": shown}
+
+
+def unsent_in(event: Mapping[str, Any]) -> Unsent | None:
+    """Return what an event of a letter tells of a refused one; None where it is no such one."""
+    data = event.get("data")
+    if event.get("type") != UNSENT_TYPE or not isinstance(data, dict):
+        return None
+    call = data.get("call")
+    return Unsent(str(data.get("type", "")), str(data.get("queue", "")), call if isinstance(call, dict) else {})
 
 
 def events_in(body: str) -> list[dict[str, Any]]:
@@ -24,4 +57,6 @@ def events_in(body: str) -> list[dict[str, Any]]:
     items = items if isinstance(items, list) else [items]
     if not items or not all(isinstance(item, dict) for item in items):
         raise ValueError("the body holds no events")
+    if any(item.get("type") == UNSENT_TYPE for item in items):
+        raise ValueError("the broker refused the event, and the letter has only its beginning")
     return items

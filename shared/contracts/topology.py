@@ -149,6 +149,17 @@ def destination_of(message: Message) -> Destination:
     return Destination(route.exchange, route.key(message))
 
 
+def reader_of(destination: Destination) -> str:
+    """Return the queue of who acts on what goes there, the first of several; empty where that is told nowhere."""
+    exchange, key = destination.exchange, destination.key
+    if not exchange:
+        return key
+    for spec in QUEUES:
+        if any(each.exchange == exchange and key_matches(each.key, key) for each in spec.bindings):
+            return spec.name
+    return executor_queue(key).name if destination == permits_of(key) else ""
+
+
 def executor_queue(pool: str) -> QueueSpec:
     """Return the queue of one executor pool. Prefetch 1: what waits, waits where every worker can take it."""
     name = f"executor.{pool}"

@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 from pydantic_core import to_json
 
-from placet.contracts.dead_letters import UNSENT_TYPE
+from placet.contracts.dead_letters import unsent
 from placet.contracts.ids import new_id
-from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
-from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, event_from
+from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
 from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
 
@@ -114,6 +114,16 @@ def placed(events: Iterable[Outgoing]) -> list[str]:
         rows[way] = row, number + 1, size + len(event)
         ids.append(row)
     return ids
+
+
+def in_brief(event: dict[str, Any]) -> bytes | None:
+    """Return an event of a message that can be told in brief so, under its id; None for any other."""
+    try:
+        message = event_from(event, MESSAGES).message.in_brief()
+    except ValueError:
+        # A dead letter's, sent back as it was.
+        return None
+    return None if message is None else to_json(event | {"data": message})
 
 
 class Outbox:
@@ -238,25 +248,49 @@ class Outbox:
             self._in_flight.discard(sending.id)
 
     async def _bury(self, way: Way, sending: _Sending, body: bytes, reason: str) -> None:
-        """Make what the broker never takes a dead letter that tells how it began; it is no event any more."""
+        """Make what the broker never takes a dead letter that tells how it began; in its place goes what is in brief.
+
+        That has the event's own id: whichever of them comes first is heard, also after the broker takes more.
+        """
         event = json.loads(body)
         log.error("outbox.refused", message_id=event["id"], bytes=len(body), reason=reason)
-        if not way.transient:
-            shown = {
-                "tenant": event["data"].get("tenant"),
-                "body": body[:REFUSED_BYTES_SHOWN].decode("utf-8", "ignore"),
-            }
-            letter = to_json([{"type": UNSENT_TYPE, "id": event["id"], "data": shown}])
-            own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
-            try:
-                await self._bus.dead_letter(
-                    Delivery(own, letter), letter, reason=f"too large: {reason}"[:1000], message_id=event["id"]
-                )
-            except PublishFailed as error:
-                log.warning("outbox.publish_failed", exchange=DEAD_LETTERS, events=1, error=str(error))
-                self._failed([(sending, body)])
-                return
+        try:
+            if not way.transient:
+                told = "sent in brief, " if await self._send_in_brief(way, event) else ""
+                await self._send_letter(way, event, body, f"too large: {told}{reason}"[:1000])
+        except PublishFailed as error:
+            log.warning("outbox.publish_failed", exchange=DEAD_LETTERS, events=1, error=str(error))
+            self._failed([(sending, body)])
+            return
         self._done(way, [(sending, body)])
+
+    async def _send_in_brief(self, way: Way, event: dict[str, Any]) -> bool:
+        """Send what matters most of an event that was refused; tell whether there is such and the broker took it."""
+        brief = in_brief(event)
+        if brief is None:
+            return False
+        try:
+            body = b"[%b]" % brief
+            await self._bus.publish(way.destination, body, message_id=event["id"], mandatory=way.mandatory)
+        except PublishRefused:
+            return False
+        return True
+
+    async def _send_letter(self, way: Way, event: dict[str, Any], body: bytes, reason: str) -> None:
+        """Send the letter under an own queue, as the broker wants it, with as much of the event as the broker takes."""
+        own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
+        most = REFUSED_BYTES_SHOWN
+        while True:
+            beginning = body[:most].decode("utf-8", "ignore")
+            letter = to_json([unsent(event, reader_of(way.destination), beginning)])
+            try:
+                await self._bus.dead_letter(Delivery(own, letter), letter, reason=reason, message_id=event["id"])
+            except PublishRefused:
+                if not most:
+                    raise
+                most //= 16
+            else:
+                return
 
     async def forget_confirmed(self) -> int:
         """Wait for confirmed rows and delete them, as many at a time as have gathered; return 0: more may gather."""

@@ -321,6 +321,14 @@ MUTANTS = (
         ("tests/integration/shared/test_outbox.py", "tests/integration/shared/test_delivery.py"),
     ),
     Mutant(
+        "answer-lost-with-its-reply",
+        "a call whose reply the broker refuses never has an answer",
+        "shared/runtime/outbox.py",
+        "if brief is None:",
+        "if brief:",
+        ("tests/integration/shared/test_outbox.py",),
+    ),
+    Mutant(
         "another-tenant-s-conversation",
         "a message of one tenant changes a conversation of another",
         "services/agent/handlers.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic_core import to_json
@@ -58,6 +58,10 @@ class Message(Value):
     secrets: ClassVar[frozenset[str]] = frozenset()
 
     tenant: Tenant = Field(description="The tenant that every row written for this message belongs to.")
+
+    def in_brief(self) -> Self | None:
+        """Return what goes in its place where no broker takes all of it; None: without it all nothing is said."""
+        return None
 
 
 class SignedMessage(Message):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field
 
+from placet.contracts.messages.jobs import ACCOMPLISH_TOOL
 from placet.contracts.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
-from placet.contracts.messages.stage import Staged, StagePlan, WorkspaceBase
+from placet.contracts.messages.stage import COMMIT_TOOL, Staged, StagePlan, WorkspaceBase
 
 if TYPE_CHECKING:
     from placet.contracts.messages.dead_letters import AbandonCall
@@ -198,6 +200,12 @@ class Handover(Value):
     )
 
 
+#: In the place of what a tool answered, where no broker took it.
+LEFT_OUT: Mapping[str, str] = {"left_out": "larger than the message broker takes; the call ended as told here"}
+#: Characters that are left then of what an entry of a commit says.
+BRIEF_CHARACTERS = 200
+
+
 class ToolCallFinished(Message):
     """A call ran, or may have run. Sent by the executor exactly once per call."""
 
@@ -227,6 +235,25 @@ class ToolCallFinished(Message):
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
     finished_at: AwareDatetime
+
+    def in_brief(self) -> Self:
+        """Return how the call ended, without what it answered: whoever waits for it hears that it ran, and goes on."""
+        return self.model_copy(update={"data": _in_brief(self.tool, self.data), "ui_blocks": []})
+
+
+def _in_brief(tool: str, data: Any) -> Any:
+    """Return what is told in the place of an answer; of the house's own calls what others count on stays."""
+    if not isinstance(data, dict) or tool not in {COMMIT_TOOL, ACCOMPLISH_TOOL}:
+        return data if data is None else dict(LEFT_OUT)
+    if tool == ACCOMPLISH_TOOL:
+        return data | {"result": dict(LEFT_OUT)}
+    texts, entries = ("summary", "error"), data.get("entries", [])
+    return data | {
+        "entries": [
+            each | {"data": dict(LEFT_OUT)} | {name: str(each.get(name, ""))[:BRIEF_CHARACTERS] for name in texts}
+            for each in entries
+        ]
+    }
 
 
 #: Longest text of a tool about its progress, in characters.

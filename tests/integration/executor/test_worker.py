@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import ToolCallFinished, ToolCallProgressed
+from placet.contracts.messages.tool_calls import LEFT_OUT
 from placet.contracts.permit import MAY_HAVE_RUN
-from placet.contracts.topology import queue
+from placet.contracts.topology import Destination, queue
 from placet.executor.states import State
-from placet.runtime.bus import Delivery
+from placet.runtime.bus import Delivery, PublishRefused
 from placet.runtime.consumer import read_delivery
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
@@ -48,6 +50,29 @@ async def test_a_call_that_people_approved_says_that_it_runs(house: House) -> No
         assert isinstance(await house.answer(), ToolCallFinished)
     await house.idle()
     assert told.empty()
+
+
+async def test_a_call_whose_reply_no_broker_takes_is_answered_without_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told that it ran, once, as the executor has it; nobody has to give up a letter for that."""
+    publish = house.bus.publish
+
+    async def refuse_sums(destination: Destination, body: bytes, **options: Any) -> None:
+        if b'"sum"' in body:
+            raise PublishRefused("message size is larger than configured max size")
+        await publish(destination, body, **options)
+
+    monkeypatch.setattr(house.bus, "publish", refuse_sums)
+    call = house.premises.call("add", a=1, b=2)
+    await house.deliver(house.premises.permitted(call))
+    answer = await house.answer()
+    await house.idle()
+    assert isinstance(answer, ToolCallFinished)
+    assert (call.call_id, "succeeded", LEFT_OUT, []) == (answer.call_id, answer.kind, answer.data, answer.ui_blocks)
+    assert (State.SUCCEEDED, 0) == (house.premises.execution(call).state, house.answers.qsize())
+    assert "too large: sent in brief" in await house.dead.get()
+    assert [(0,)] == house.premises.sql("SELECT count(*) FROM executor.outbox")
 
 
 async def test_a_tool_that_breaks_fails_with_neutral_words(house: House) -> None:

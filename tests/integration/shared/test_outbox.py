@@ -10,7 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from placet.contracts.dead_letters import UNSENT_TYPE, Unsent, unsent_in
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, StopTurn, ToolCallFinished, ToolCallPermitted
+from placet.contracts.messages.tool_calls import LEFT_OUT
 from placet.contracts.topology import Destination
 from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Database
@@ -53,8 +55,10 @@ class Broker:
         self.taken.append(body)
 
     async def dead_letter(self, delivery: Delivery, body: bytes, *, reason: str, message_id: str) -> None:
-        """Note it."""
+        """Note it, or not."""
         del message_id
+        if len(body) > self.limit:
+            raise PublishRefused("message size is larger than configured max size")
         self.letters.append((delivery.queue, body, reason))
 
 
@@ -113,14 +117,55 @@ async def test_seventy_large_replies_go_in_small_envelopes(database: Database) -
 
 
 async def test_what_is_refused_goes_alone_and_then_to_the_dead_letters(database: Database) -> None:
-    """Its neighbours are sent, nothing stays in the outbox, and the letter tells tenant, reason and beginning."""
+    """Its neighbours are sent, nothing stays in the outbox, and the letter tells what it was, for whom, and why."""
     broker = Broker(limit=100_000)
     assert await sent(database, broker, "a", "x" * 200_000, "b") == 0
-    assert ["a", "b"] == sorted(event["data"]["data"] for body in broker.taken for event in json.loads(body))
+    heard = [event["data"]["data"] for body in broker.taken for event in json.loads(body)]
+    assert ["a", "b"] == [text for text in heard if isinstance(text, str)]
     ((queue, letter, reason),) = broker.letters
     (told,) = json.loads(letter)
-    assert ("agent.messages", "placet.outbox.refused.v1", "acme") == (queue, told["type"], told["data"]["tenant"])
-    assert ("too large" in reason, True) == (True, len(letter) < broker.limit)
+    assert ("agent.messages", UNSENT_TYPE, "acme") == (queue, told["type"], told["data"]["tenant"])
+    assert Unsent(
+        ToolCallFinished.type_name,
+        "agent.tool-results",
+        {"tenant": "acme", "call_id": "c", "conversation_id": "v", "tool": "search"},
+    ) == unsent_in(told)
+    assert ("too large: sent in brief" in reason, True) == (True, len(letter) < broker.limit)
+
+
+async def test_a_call_has_its_answer_where_the_broker_refuses_the_reply(database: Database) -> None:
+    """In its place goes how the call ended, under the id of the event: whoever heard the one passes the other over."""
+    broker = Broker(limit=100_000)
+    assert await sent(database, broker, "x" * 200_000) == 0
+    ((answer,),) = [json.loads(body) for body in broker.taken]
+    ((_, letter, _),) = broker.letters
+    assert ToolCallFinished.type_name == answer["type"]
+    assert ("c", "succeeded", dict(LEFT_OUT)) == tuple(answer["data"][name] for name in ("call_id", "kind", "data"))
+    assert json.loads(letter)[0]["id"] == answer["id"]
+
+
+async def test_an_answer_in_brief_that_fails_is_left_to_the_relay(database: Database) -> None:
+    """No letter is written before the call has its answer: the row stays, and the next round does both."""
+    broker = Broker(limit=100_000)
+    broker.failing = {2}
+    left = await sent(database, broker, "x" * 200_000)
+    assert (1, [], []) == (left, broker.taken, broker.letters)
+    async with database.single() as connection:
+        await connection.run(query("late", "UPDATE agent.outbox SET due_at = now()"))
+    outbox = Outbox(database, cast("Bus", broker))
+    await outbox.sweep()
+    await outbox.drain()
+    assert (0, 1, 1) == (await rows_left(database), len(broker.taken), len(broker.letters))
+
+
+async def test_a_letter_is_as_short_as_the_broker_wants_it(database: Database) -> None:
+    """Where not even the beginning of an event is taken, the letter still tells what it was and of which call."""
+    broker = Broker(limit=1_000)
+    assert await sent(database, broker, "x" * 200_000) == 0
+    ((_, letter, _),) = broker.letters
+    refused = unsent_in(json.loads(letter)[0])
+    assert refused is not None
+    assert (True, "c") == (len(letter) <= broker.limit, refused.call["call_id"])
 
 
 class SlowBroker(Broker):

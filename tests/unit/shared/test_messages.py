@@ -7,10 +7,22 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from placet.contracts.messages import MESSAGES, ApprovalRule, ToolCallProposed, event_from
+from placet.contracts.messages import (
+    COMMIT_TOOL,
+    MESSAGES,
+    ApprovalRule,
+    CommitResult,
+    EntryOutcome,
+    Message,
+    ToolCallFinished,
+    ToolCallProposed,
+    event_from,
+)
+from placet.contracts.messages.jobs import ACCOMPLISH_TOOL
 from placet.contracts.messages.message import Attributes
+from placet.contracts.messages.tool_calls import LEFT_OUT
 from placet.runtime.consumer import read_envelope
-from tests.builders import a_call, a_posted_message, an_envelope, an_event
+from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
 
 def test_an_event_survives_the_wire() -> None:
@@ -67,3 +79,41 @@ def test_an_empty_list_of_approvers_is_no_rule() -> None:
     """Nobody may never mean anyone."""
     with pytest.raises(ValidationError):
         ApprovalRule(approvers=[])
+
+
+@pytest.mark.parametrize("kind", ["succeeded", "failed", "unknown"])
+def test_a_result_in_brief_tells_how_the_call_ended(kind: str) -> None:
+    """Only what the tool answered is left out, and that is said where there was something."""
+    changes = {"kind": kind, "data": ["x"] * 9, "ui_blocks": [{"type": "notice"}], "error": "e", "held": True}
+    result = a_result(a_call()).model_copy(update=changes)
+    assert result.in_brief() == result.model_copy(update={"data": LEFT_OUT, "ui_blocks": []})
+    assert result.model_copy(update={"data": None}).in_brief().data is None
+
+
+def test_a_commit_in_brief_tells_of_every_entry() -> None:
+    """Who waits for the entries hears what became of each."""
+    entries = [
+        EntryOutcome(call_id=f"c{number}", tool="t", outcome=outcome, summary="s", data="x" * 9_000, error="e" * 4_000)
+        for number, outcome in enumerate(("committed", "failed", "unknown"))
+    ]
+    data = CommitResult(state="partly_committed", entries=entries).model_dump(mode="json")
+    brief = a_result(a_call(tool=COMMIT_TOOL)).model_copy(update={"data": data}).in_brief()
+    told = CommitResult.model_validate(brief.data)
+    assert [(each.call_id, each.outcome) for each in entries] == [(each.call_id, each.outcome) for each in told.entries]
+    assert ("partly_committed", LEFT_OUT, True) == (
+        told.state,
+        told.entries[0].data,
+        len(brief.model_dump_json()) < 2_000,
+    )
+
+
+def test_a_job_in_brief_tells_what_it_used() -> None:
+    """Budgets count by it."""
+    data = {"job_id": "j", "state": "done", "result": "x" * 9_000, "tokens": 7, "cost": 0.5}
+    brief = a_result(a_call(tool=ACCOMPLISH_TOOL)).model_copy(update={"data": data}).in_brief()
+    assert data | {"result": LEFT_OUT} == brief.data
+
+
+def test_what_a_message_asks_for_is_never_left_out() -> None:
+    """Of the messages only a result has a shorter form: a call without its arguments would be another one."""
+    assert [ToolCallFinished] == [kind for kind in MESSAGES.values() if kind.in_brief is not Message.in_brief]

@@ -7,7 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from placet.contracts.messages import MESSAGES, DecisionAnswered, Message
-from placet.contracts.topology import EXCHANGES, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, key_matches, queue, retry_delay
+from placet.contracts.topology import (
+    EXCHANGES,
+    QUEUES,
+    RETRY_DELAYS_SECONDS,
+    ROUTES,
+    Destination,
+    key_matches,
+    queue,
+    reader_of,
+    retry_delay,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,24 @@ def test_every_stored_message_reaches_a_queue() -> None:
         and not any(binding.exchange == route.exchange and key_matches(binding.key, key_of(cls)) for binding in bound)
     ]
     assert lost == []
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "name"),
+    [
+        ("tool-results", "tool-call.finished", "agent.tool-results"),
+        ("tool-calls", "tool-call.proposed", "policy.tool-calls"),
+        ("approvals", "approval.requested", "approval.requests"),
+        ("approvals", "call.approved", "policy.approved-calls"),
+        ("executions", "payments", "executor.payments"),
+        ("executions", "placet-jobs", "agent.permits"),
+        ("", "agent.messages", "agent.messages"),
+        ("decisions", "answered.gateway-1", ""),
+    ],
+)
+def test_who_acts_on_a_message_is_the_first_that_reads_it(exchange: str, key: str, name: str) -> None:
+    """So a letter of what never left its sender says who waits for it."""
+    assert name == reader_of(Destination(exchange, key))
 
 
 def test_answers_may_find_nobody() -> None:
