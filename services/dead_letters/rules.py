@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in
+from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in, unsent_in
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import (
     MESSAGES,
@@ -63,15 +63,20 @@ def letter_from(delivery: Delivery) -> Letter:
     event = _first_event(body)
     # The key is the queue it came from, and the broker lets each service use its own only: a header could lie.
     queue = _storable(delivery.key) or "unknown"
+    service = queue.partition(".")[0]
+    # Except of what never left its sender, for which no queue has a name of its own: such a letter is never sent
+    # back, and says for which queue it was, and what.
+    refused = unsent_in(event)
+    queue, kind = (refused.queue or queue, refused.type) if refused else (queue, event.get("type", ""))
     message_id = _storable(str(delivery.headers.get("x-placet-message-id") or event.get("id") or ""))
     return Letter(
         dead_letter_id=derived_id("dead-letter", queue, message_id, hashlib.sha256(delivery.body).hexdigest()),
         tenant=_storable(_tenant_of(event)),
-        queue=queue,
-        service=queue.partition(".")[0],
+        queue=_storable(queue)[:128],
+        service=service,
         reason=_storable(_why(delivery.headers)),
         message_id=message_id[:128],
-        message_type=_storable(str(event.get("type", "")))[:128],
+        message_type=_storable(str(kind))[:128],
         body=_storable(body),
         shown_body=_storable(shown(body)),
     )
@@ -193,6 +198,8 @@ def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:
 
 def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], by: str) -> Iterator[AbandonCall]:
     kind, data = str(event.get("type")), event.get("data")
+    if refused := unsent_in(event):
+        kind, data = refused.type, {"tenant": _tenant_of(event), "call": refused.call}
     if not isinstance(data, dict) or kind not in {*lost, AbandonCall.type_name}:
         return
     call = data["call"] if isinstance(data.get("call"), dict) else data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 from psycopg import sql
 
+from placet.contracts.dead_letters import unsent
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.messages import (
@@ -21,7 +23,7 @@ from placet.contracts.messages import (
     ToolCallPermitted,
     ToolCallProposed,
 )
-from placet.contracts.topology import DEAD_LETTERS, queue
+from placet.contracts.topology import DEAD_LETTERS, destination_of, queue, reader_of
 from placet.dead_letters.handlers import bury, measure, resolve
 from placet.runtime.bus import Delivery
 from placet.runtime.database import Database
@@ -179,6 +181,41 @@ async def test_a_discarded_step_ends_its_call(
     assert (queue_name, may_have_run, "person:grace") == (abandoned.queue, abandoned.may_have_run, abandoned.by)
     assert ([], [("discarded", "person:grace")]) == (again, await states(replica))
     assert ("discard", "open", "discarded", "person:grace", CALL.call_id) == (await history(replica))[1]
+
+
+@pytest.mark.parametrize(
+    ("message", "own_queue", "queue_name", "may_have_run"),
+    [
+        (a_result(CALL), "workspaces.commands", "agent.tool-results", True),
+        (PROPOSED, "agent.messages", "policy.tool-calls", False),
+        (
+            ToolCallPermitted(tenant="acme", pool="payments", call=CALL, permit="signed"),
+            "approval.edits",
+            "executor.payments",
+            False,
+        ),
+    ],
+)
+async def test_what_the_broker_refused_ends_its_call_when_it_is_discarded(
+    replica: Replica, message: Message, own_queue: str, queue_name: str, *, may_have_run: bool
+) -> None:
+    """Its letter says what it was, for which queue and why; it cannot be replayed, and keeps that reason."""
+    event = an_event(message)
+    refused = unsent(json.loads(event.to_json()), reader_of(destination_of(message)), event.to_json()[:200])
+    headers = {"x-placet-reason": "too large: 262144 bytes", "x-placet-message-id": event.id}
+    await bury(Delivery(DEAD_LETTERS, json.dumps([refused]).encode(), headers, key=own_queue), replica.units)
+    (letter,) = await replica.rows("SELECT * FROM dead_letters.dead_letters")
+    with pytest.raises(Refused, match="cannot be replayed"):
+        async with replica.units.begin() as work:
+            await resolve(resolving(letter["dead_letter_id"], "replay"), work)
+    (kept,) = await replica.rows("SELECT * FROM dead_letters.dead_letters")
+    assert ("open", queue_name, message.type_name, "too large: 262144 bytes") == tuple(
+        kept[name] for name in ("state", "queue", "message_type", "reason")
+    )
+    (abandoned,) = await replica.send(resolving(letter["dead_letter_id"], "discard"))
+    assert isinstance(abandoned, AbandonCall)
+    assert (queue_name, CALL.call_id, may_have_run) == (abandoned.queue, abandoned.call_id, abandoned.may_have_run)
+    assert ("discard", "open", "discarded", "person:grace", CALL.call_id) == (await history(replica))[-1]
 
 
 async def test_a_discarded_envelope_ends_every_call_in_it(replica: Replica) -> None:

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in
+from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in, unsent
 from placet.contracts.messages import MESSAGES, AbandonCall, KeyOffered, Message, ToolCallProposed, ToolCallRefused
 from placet.dead_letters.rules import abandoned, events_of, letter_from, letters_from, shown
 from placet.runtime.bus import Delivery
@@ -205,6 +205,29 @@ def test_an_event_that_its_consumer_could_not_read_still_names_its_call() -> Non
     body = an_envelope(an_event(ToolCallProposed(tenant="acme", call=a_call(call_id="k")))).decode()
     broken = body.replace('"schema_digest":"aaa', '"schema_digest":"a').replace('"agent":"default"', '"agent":"???"')
     assert ["k"] == [call.call_id for call in abandoned("policy.tool-calls", broken, "person:grace")]
+
+
+def refused_by_the_broker(message: Message, **changes: str) -> str:
+    """Return the body of a letter of an event that the broker refused."""
+    letter = unsent(json.loads(an_event(message).to_json()), "agent.tool-results", "[")
+    return json.dumps([letter | {"data": letter["data"] | changes}])
+
+
+def test_what_the_broker_refused_cannot_go_where_its_letter_says() -> None:
+    """The queue that such a letter names is not the one that the broker checked: it is never sent there."""
+    body = refused_by_the_broker(a_result(a_call()))
+    letter = letter_from(Delivery("dead-letters", body.encode(), OURS, "workspaces.commands"))
+    assert ("agent.tool-results", "workspaces") == (letter.queue, letter.service)
+    for sent in (letter.body, letter.shown_body, f"[{{}},{body[1:]}"):
+        with pytest.raises(ValueError, match="refused"):
+            events_of(sent)
+
+
+def test_a_refused_event_ends_no_call_of_another_tenant() -> None:
+    """Whose letter it is says whose call it may end."""
+    own, forged = (refused_by_the_broker(a_result(a_call(call_id="k")), tenant=each) for each in ("acme", "rival"))
+    ended = [abandoned("agent.tool-results", body, "person:grace") for body in (own, forged)]
+    assert [["k"], []] == [[call.call_id for call in calls] for calls in ended]
 
 
 def test_a_call_in_the_name_of_another_tenant_is_left_alone() -> None:
