@@ -196,7 +196,7 @@ async def test_a_lost_commit_that_made_nothing_makes_nothing_where_its_yes_is_vo
     assert ("failed", ["failed"] * 3) == await gone_on(files, scene)
     assert BEFORE == scene.files()
     (said,) = {row.error for row in files.sql("SELECT error FROM executor.workspace_entries")}
-    why = "may decide nothing any more" if "key" in void else "has stopped such calls (an incident)"
+    why = "may decide nothing any more" if "key" in void else "has stopped such calls; try again only"
     assert said.startswith(NOT_APPLIED)
     assert why in said
 
