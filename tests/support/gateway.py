@@ -49,6 +49,7 @@ from placet.contracts.topology import destination_of, executor_queue, queue
 from placet.domain.directory import Directory
 from placet.domain.trials import CasesReport, CheckReport, Explanation, Report, Simulation
 from placet.domain.words import searched_card
+from placet.gateway.audit.store import ORDER
 from placet.gateway.identity.bootstrap import create_key
 from placet.gateway.service import GatewayService, build
 from placet.gateway.settings import GatewaySettings
@@ -158,6 +159,9 @@ READ = {
     " message_type text, body text, state text, received_at timestamptz, resolved_at timestamptz, resolved_by text",
 }
 """Stand-ins for the views: name -> columns."""
+_HISTORY_IDS = f"""
+    SELECT service, coalesce((SELECT max(id) FROM read.history), 0) AS last FROM unnest(ARRAY{[*ORDER]}) AS service
+"""  # noqa: S608 - ours
 _WORDS = """
     SELECT DISTINCT tenant, word, state = 'pending' AS is_open, created_at, approval_id
     FROM read.approvals, unnest(array_remove(string_to_array(trim(searched), ' ') || ARRAY[
@@ -188,6 +192,7 @@ def prepare(url: str) -> None:
         for name, columns in READ.items():
             connection.execute(sa.text(f"CREATE TABLE read.{name} ({columns})"))
         connection.execute(sa.text(f"CREATE VIEW read.approval_words AS {_WORDS}"))
+        connection.execute(sa.text(f"CREATE VIEW read.history_ids AS {_HISTORY_IDS}"))
     engine.dispose()
 
 

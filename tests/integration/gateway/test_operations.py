@@ -292,7 +292,7 @@ async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> No
     async with house.client() as nobody:
         document = (await nobody.get("/openapi.json")).json()
     decisions = document["paths"]["/v1/approvals/{approval_id}/decisions"]["post"]["responses"]
-    assert {"200", "202", "400", "401", "403", "404", "409", "413", "415", "503"} == set(decisions)
+    assert {"200", "202", "400", "401", "403", "404", "409", "413", "415", "429", "503"} == set(decisions)
     assert "HTTPValidationError" not in str(document)
 
 
