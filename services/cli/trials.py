@@ -74,7 +74,7 @@ def _(report: Simulation, file: str) -> Iterator[str]:
     yield from (f"note: {note}" for note in report.notes)
     for count, why in (
         (report.granted, "let through by a grant"),
-        (report.vetoed, "held by a veto window"),
+        (report.vetoed, "held or refused by a veto window"),
         (report.commits, "commits of calls that are older, or would not be staged now"),
     ):
         if count:

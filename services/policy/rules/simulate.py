@@ -23,8 +23,7 @@ from placet.policy.rules.explain import argument_problems
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
 from placet.policy.rules.staging import StagedEntry, wanted_entries
-from placet.policy.rules.verdicts import Verdict, judge
-from placet.policy.rules.watched import VETO_WINDOW
+from placet.policy.rules.verdicts import VETO_WINDOW, Verdict, judge
 
 #: Examples kept of each kind of change.
 EXAMPLES_MAX = 3

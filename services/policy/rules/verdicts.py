@@ -21,6 +21,8 @@ from placet.policy.rules.model import COMMIT, OPERATORS, Effect, Rule, Rulebook,
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
+#: The rule of a verdict that a veto window made.
+VETO_WINDOW = "veto-window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,10 @@ def judge_within(call: CallFacts, rulebook: Rulebook, rule: str) -> Verdict:
     """Return the verdict on a call of which people decide, or decided, because `rule` held it.
 
     Another rule with limits decides nothing here: nobody took room for the call there, so what stands below counts.
+    What a veto window held had room wherever it needed some.
     """
     passed_over: frozenset[str] = frozenset()
-    while (verdict := judge(call, rulebook, passed_over)).demands and verdict.rule != rule:
+    while (verdict := judge(call, rulebook, passed_over)).demands and rule not in {verdict.rule, VETO_WINDOW}:
         passed_over |= {verdict.rule}
     return verdict
 

@@ -15,10 +15,8 @@ from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.domain.card_text import visible
 from placet.policy.rules.model import Effect
-from placet.policy.rules.verdicts import Verdict
+from placet.policy.rules.verdicts import VETO_WINDOW, Verdict
 
-#: The rule of a verdict that a veto window made.
-VETO_WINDOW = "veto-window"
 #: What the model is told where a rule would stage what waits, or was denied.
 NOT_STAGED = "the same waits for people, or they denied it lately, and meanwhile it is not staged"
 

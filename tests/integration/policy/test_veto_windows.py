@@ -17,6 +17,7 @@ from placet.policy.rules.watched import NOT_STAGED
 from placet.policy.settings import PolicySettings
 from placet.runtime.driver import DatabaseError
 from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.test_judging_again import an_approved
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_edit, an_end, kinds
 from tests.support.races import LONG_ENOUGH, ROUNDS
@@ -126,6 +127,17 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
     assert [{"effect": "require_approval", "rule": "veto-window"}] == await policy.rows(
         "SELECT effect, rule FROM policy.verdicts WHERE call_id = :call_id", call_id=again.call.call_id
     )
+
+
+async def test_what_a_window_held_is_judged_again_by_the_rule_that_let_it_through(
+    policy: Replica, book: Rulebook, approver: Signer
+) -> None:
+    """A rule with limits had room for it, also where what stands below would deny it."""
+    await a_denied_payment(policy, book)
+    (held,) = await policy.send(a_payment(book))
+    assert isinstance(held, ApprovalRequested)
+    approved = an_approved(held.call, approver).model_copy(update={"rule": held.rule})
+    assert [PERMITTED] == kinds(await policy.send(approved))
 
 
 async def test_a_denied_call_does_not_come_back_staged(policy: Replica, book: Rulebook) -> None:

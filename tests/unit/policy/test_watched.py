@@ -9,7 +9,8 @@ from typing import Any
 from placet.contracts.messages.approvals import ApprovalRule, GrantTerms
 from placet.contracts.messages.stage import StagePlan
 from placet.policy.rules import Effect, Verdict
-from placet.policy.rules.watched import NOT_STAGED, VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
+from placet.policy.rules.verdicts import VETO_WINDOW
+from placet.policy.rules.watched import NOT_STAGED, Watched, arguments_digest, held_again, is_watched
 
 DENIED_AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
 TERMS = ApprovalRule(approvers=["group:finance"], veto_window_seconds=600, grants=GrantTerms())
