@@ -77,7 +77,9 @@ class Consents:
                     taken = await self._decide(work, caller, place, writing, decision_id)
                 if taken is None or taken.outcome:
                     return taken
-                self._remember(place, writing.text, taken)
+                # What is known of it by now may be more.
+                if (*place, taken.posted.message_id) not in self._taken:
+                    self._remember(place, writing.text, taken)
             answer = await self.decisions.outcome(waiting)
         if answer is None:
             return taken

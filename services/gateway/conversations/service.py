@@ -158,6 +158,10 @@ class _Post:
         """Tenant, conversation and the message's id; empty where its sender chose none."""
         return *self.place, self.writing.message_id or ""
 
+    def is_copy(self, other: _Post) -> bool:
+        """Tell whether the same caller sent the same."""
+        return (self.caller, self.writing) == (other.caller, other.writing)
+
 
 #: A message's key: tenant, conversation and the id that its sender chose.
 MessageKey = tuple[str, str, str]
@@ -265,18 +269,21 @@ class Posts:
         """Store messages and return an outcome for each; what is changing at the moment is tried again."""
         busy = Refused("This conversation is changing; try again.", status=409, kind="conversation-changed")
         outcomes: list[Posted | Exception] = [busy] * len(posts)
-        # Of those that came at once under one id the first is tried, and its fate is theirs.
-        first: dict[MessageKey, int] = {}
-        chosen = {at: first.setdefault(post.key, at) for at, post in enumerate(posts) if post.writing.message_id}
-        left: Sequence[int] = [at for at in range(len(posts)) if chosen.get(at, at) == at]
-        for _ in range(TRIES_MAX):
-            async with self._units.once() as work:
-                left = await self._try(work, posts, left, outcomes)
-            if not left:
-                break
-        for at, same in chosen.items():
-            differs = posts[at].writing.text != posts[same].writing.text
-            outcomes[at] = message_id_used() if differs else outcomes[same]
+        waiting: Sequence[int] = range(len(posts))
+        while waiting:
+            # Of those that came at once under one id the first is tried, and its fate is that of its copies.
+            first: dict[MessageKey, int] = {}
+            chosen = {at: first.setdefault(posts[at].key, at) for at in waiting if posts[at].writing.message_id}
+            left: Sequence[int] = [at for at in waiting if chosen.get(at, at) == at]
+            for _ in range(TRIES_MAX):
+                async with self._units.once() as work:
+                    left = await self._try(work, posts, left, outcomes)
+                if not left:
+                    break
+            others = {at: same for at, same in chosen.items() if at != same}
+            waiting = [at for at, same in others.items() if not posts[at].is_copy(posts[same])]
+            for at in others.keys() - set(waiting):
+                outcomes[at] = outcomes[others[at]]
         return outcomes
 
     async def _try(

@@ -20,6 +20,7 @@ from placet.gateway.identity.auth import Caller
 from placet.runtime.work import UnitOfWork
 
 HERE = Conversation("acme", "c1", "default", "en", {}, "visitor:v", datetime(2026, 1, 1, tzinfo=UTC), "person:shop")
+STRANGER = Caller("acme", "person:eve", "api_key", frozenset({"chat", "decide"}), key_id="k1")
 VISITOR = Caller("acme", "visitor:v", "conversation_token", frozenset({"chat"}), conversation_id="c1")
 
 
@@ -82,6 +83,21 @@ async def test_the_same_message_sent_at_once_has_one_fate(times: int, expected: 
     answers = await asyncio.gather(*sent, return_exceptions=True)
     assert expected == [getattr(each, "message_id", "") for each in answers]
     assert int(times < TRIES_MAX) == len(work.stored)
+
+
+async def test_only_copies_have_one_fate() -> None:
+    """Another text under the same id is refused for its own sake, and one by somebody who may write is stored."""
+    work = Changing(0)
+    posts = posts_on(work)
+    sent = [
+        posts.post(STRANGER, "c1", Writing("Pay it", "m1", "visitor")),
+        posts.post(VISITOR, "c1", Writing("Pay it", "m1")),
+        posts.post(VISITOR, "c1", Writing("Pay twice", "m1")),
+    ]
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    kinds = [each.kind if isinstance(each, Refused) else each.message_id for each in answers]  # type: ignore[union-attr]
+    assert ["author-not-allowed", "m1", "message-id-used"] == kinds
+    assert ["Pay it"] == [each.text for each in work.stored]
 
 
 async def test_a_message_that_was_not_stored_is_not_said_to_be() -> None:
