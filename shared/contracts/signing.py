@@ -141,7 +141,7 @@ class Verifier:
         try:
             header = urlsafe_b64decode((head := token.partition(".")[0]) + "=" * (-len(head) % 4))
             return json.loads(header)["kid"] in self.keys
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return False
 
     def _signed(self, token: str) -> tuple[str, str, bytes]:

@@ -106,8 +106,14 @@ def _pairs(part: dict[Any, Any]) -> Iterator[Any]:
     Also values of keys that are the same once they are written, of which one is left: all of them are made.
     """
     for key, value in part.items():
-        if isinstance(key, str | int):
-            yield key
+        match key:
+            case Enum():
+                yield key.value
+            case tuple():
+                # Written with commas between: the longest of them, at least.
+                yield max((each for each in key if isinstance(each, str)), key=len, default=0)
+            case str() | bytes() | int():
+                yield key
         yield value
 
 

@@ -247,13 +247,12 @@ def _in_brief(tool: str, data: Any) -> Any:
         return data if data is None else dict(LEFT_OUT)
     if tool == ACCOMPLISH_TOOL:
         return data | {"result": dict(LEFT_OUT)}
-    texts, entries = ("summary", "error"), data.get("entries", [])
-    return data | {
-        "entries": [
-            each | {"data": dict(LEFT_OUT)} | {name: str(each.get(name, ""))[:BRIEF_CHARACTERS] for name in texts}
-            for each in entries
-        ]
-    }
+    return data | {"entries": [_entry_in_brief(each) for each in data.get("entries", [])]}
+
+
+def _entry_in_brief(entry: dict[str, Any]) -> dict[str, Any]:
+    brief = {name: str(entry.get(name, ""))[:BRIEF_CHARACTERS] for name in ("summary", "error")}
+    return entry | brief | ({} if entry.get("data") is None else {"data": dict(LEFT_OUT)})
 
 
 #: Longest text of a tool about its progress, in characters.
