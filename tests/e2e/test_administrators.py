@@ -25,7 +25,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 
 async def test_calls_are_stopped_and_run_again_by_two_commands(house: Embedded) -> None:
-    """A search is refused with the reason while its tool is stopped, and runs once the stop is lifted."""
+    """A search is refused while its tool is stopped, without the reason, and runs once the stop is lifted."""
     stopped = placet(house, "stop", "--tool", "search_products", "--reason", "an incident")
     listed = json.loads(placet(house, "stop", "list", "--json").stdout)["items"]
     twice = placet(house, "stop", "--tool", "search_products", "--reason", "again")
@@ -40,7 +40,9 @@ async def test_calls_are_stopped_and_run_again_by_two_commands(house: Embedded) 
     again = await visitor.see(lambda item: item["type"] == "tool_call" and item["data"]["status"] == "success")
     assert [0, 1, 2, 0] == [each.returncode for each in (stopped, twice, nothing, lifted)]
     assert [("search_products", True)] == [(each["tool"], each["genuine"]) for each in listed]
-    assert ("an incident" in str(refused["data"]), again["data"]["tool"]) == (True, "search_products")
+    told = str(refused["data"])
+    assert (True, False) == ("has stopped such calls" in told, "an incident" in told)
+    assert "search_products" == again["data"]["tool"]
     calls = json.loads(placet(house, "calls", "list", "--state", "all", "--json").stdout)["items"]
     assert ["succeeded", "refused"] == [each["state"] for each in calls if each["tool"] == "search_products"][:2]
 
