@@ -59,7 +59,7 @@ AT: Mapping[str, tuple[str, ...]] = {
 BEFORE = {(service, "relay.read"): ("work.committed",) for service, points in AT.items() if "relay.read" in points}
 BEFORE["agent", "work.written"] = ("agent.asking",)
 #: Reached by the clock, whatever becomes of the call meanwhile.
-LATER = {"audit.sealing"}
+LATER = {("gateway", "audit.sealing"), ("executor", "work.written")}
 HITS = int(os.environ.get("KILL_HITS", "0"))
 EVERY = [(service, point, hit) for service, points in AT.items() for point in points for hit in range(1, HITS + 1)]
 CASES = EVERY or [
@@ -197,7 +197,7 @@ async def killed(system: System, doing: asyncio.Future[Any], service: str, point
 
     async def died() -> bool:
         # People may decide what a dead service has told nobody of; its relay tells of it all the same, later.
-        return is_dead() or (doing.done() and (service, point) not in BEFORE and point not in LATER)
+        return is_dead() or (doing.done() and (service, point) not in BEFORE.keys() | LATER)
 
     for _ in (*BEFORE.get((service, point), ()), point):
         await until(died, f"{service} dies at {point}")
