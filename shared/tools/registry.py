@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -90,15 +91,8 @@ class LoadedTool:
         keywords = self.signature.keywords(arguments, context)
         keywords.pop(self.signature.context_name or "", None)
         assert self.staging is not None  # noqa: S101 - asked of tools that can stage only
-        try:
-            with at_leisure():
-                changes = list(await self.staging.stage(self.function.__name__, keywords, context))
-        except asyncio.CancelledError as error:
-            if _is_cancelling():
-                raise
-            raise self._failure(error, context) from error
-        except BaseException as error:
-            raise self._failure(error, context) from error
+        with self._failing(context), at_leisure():
+            changes = list(await self.staging.stage(self.function.__name__, keywords, context))
         if not changes or not all(isinstance(each, Change) for each in changes):
             raise ToolError("The tool staged nothing.", code="nothing_staged")
         return changes
@@ -110,14 +104,8 @@ class LoadedTool:
         """
         staging = self.staging
         assert staging is not None  # noqa: S101 - asked of tools that can stage only
-        try:
+        with self._failing(context):
             return checked_description(await call_in_thread(lambda: staging.describe(change), name="describe"))
-        except asyncio.CancelledError as error:
-            if _is_cancelling():
-                raise
-            raise self._failure(error, context) from error
-        except BaseException as error:
-            raise self._failure(error, context) from error
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
         """Run the function once and return its reply of plain JSON values.
@@ -130,8 +118,15 @@ class LoadedTool:
         time-out) the outcome is unknown.
         """
         keywords = self.signature.keywords(arguments, context)
-        try:
+        with self._failing(context):
             returned = await call_function(self.function, keywords, name=self.spec.name)
+        return self._reply(returned, context)
+
+    @contextmanager
+    def _failing(self, context: ToolContext) -> Iterator[None]:
+        """Raise what own code raises as one of our errors; the caller's own cancellation stays one."""
+        try:
+            yield
         except asyncio.CancelledError as error:
             if _is_cancelling():
                 raise
@@ -139,7 +134,6 @@ class LoadedTool:
         except BaseException as error:
             # A tool that calls sys.exit(), or raises KeyboardInterrupt, must not take the executor along.
             raise self._failure(error, context) from error
-        return self._reply(returned, context)
 
     def _failure(self, error: BaseException, context: ToolContext) -> ToolError | ToolOutcomeUnknown:
         meant = _meant(error)
