@@ -250,9 +250,10 @@ async def with_openers(connection: Connection, rows: Iterable[Any]) -> list[dict
         outer = await _outermost(connection, {(row["tenant"], row["conversation_id"]) for row in asked})
         openers = (await connection.execute(_OPENERS, _arrays({shown for shown, _ in outer.values()}))).all()
         told = (await connection.execute(_TOLD_JOBS, _arrays({job for _, job in outer.values() if job}))).all()
-        by_place = {(tenant, place): people for tenant, place, people in (*openers, *told)}
+        by_place, by_job = ({(tenant, each): people for tenant, each, people in those} for those in (openers, told))
         for row in asked:
-            there = (by_place.get(each, "") for each in outer[row["tenant"], row["conversation_id"]] if each)
+            shown, job = outer[row["tenant"], row["conversation_id"]]
+            there = (by_place.get(shown, ""), by_job.get(job, "") if job else "")
             row["opened_by"] = " ".join((*there, row["opened_by"]))
     for row in found:
         row["opened_by"] = " ".join(dict.fromkeys(row["opened_by"].split()))
