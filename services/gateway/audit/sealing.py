@@ -95,7 +95,7 @@ class Sealer:
                 await store.keep_upto(connection, upto)
                 points.reached("audit.sealing")
         for block in blocks:
-            self._signed |= block.upto
+            self._take_signed(block.upto)
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
         return full
@@ -113,8 +113,7 @@ class Sealer:
         heads = await store.load_heads(connection) if upto != proved() else []
         for token in heads:
             with suppress(BadSignature):
-                signed = read_checkpoint(self.verifier, token).upto
-                self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in signed.items()}
+                self._take_signed(read_checkpoint(self.verifier, token).upto)
             if upto == proved():
                 break
         if not self._has_looked and upto != proved():
@@ -122,12 +121,14 @@ class Sealer:
         self._has_looked = True
         return proved()
 
+    def _take_signed(self, upto: Mapping[str, int]) -> None:
+        self._signed |= {service: max(row_id, self._signed.get(service, 0)) for service, row_id in upto.items()}
+
     def _believe(self, heads: Sequence[str]) -> None:
         """Go on from checkpoints that nobody can verify, those that can be read."""
         for head in heads:
             with suppress(ValueError, LookupError, TypeError, AttributeError):
-                said = peek_checkpoint(head).upto
-                self._signed |= {each: max(row_id, self._signed.get(each, 0)) for each, row_id in said.items()}
+                self._take_signed(peek_checkpoint(head).upto)
         if heads:
             log.error("audit.unproved", chains=len(heads), sealed=self._signed)
 

@@ -280,10 +280,12 @@ class Posts:
                     left = await self._try(work, posts, left, outcomes)
                 if not left:
                     break
-            others = {at: same for at, same in chosen.items() if at != same}
-            waiting = [at for at, same in others.items() if not posts[at].is_copy(posts[same])]
-            for at in others.keys() - set(waiting):
-                outcomes[at] = outcomes[others[at]]
+            waiting = []
+            for at, same in chosen.items():
+                if posts[at].is_copy(posts[same]):
+                    outcomes[at] = outcomes[same]
+                else:
+                    waiting.append(at)
         return outcomes
 
     async def _try(

@@ -146,7 +146,6 @@ class BodyLimit:
         self._app = app
         self._bytes_max = bytes_max
         self._smaller = smaller
-        self._begins = tuple(smaller)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a counting `receive`."""
@@ -173,9 +172,7 @@ class BodyLimit:
         await self._app(scope, counting, send)
 
     def _max_of(self, path: str) -> int:
-        if not path.startswith(self._begins):
-            return self._bytes_max
-        return next(size for begin, size in self._smaller.items() if path.startswith(begin))
+        return next((size for begin, size in self._smaller.items() if path.startswith(begin)), self._bytes_max)
 
 
 def _is_multipart(scope: Scope) -> bool:
