@@ -22,6 +22,11 @@ pytestmark = [
     pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`"),
 ]
 CURRENT = ".item[data-current]"
+#: Resolves once the page has been fetched again and is drawn.
+DRAWN_ANEW = """() => new Promise((drawn) => {
+  document.addEventListener("htmx:after:settle", drawn, { once: true });
+  document.getElementById("main").dispatchEvent(new CustomEvent("refresh"));
+}).then(() => null)"""
 
 
 @pytest.fixture
@@ -275,8 +280,10 @@ async def test_a_decision_on_its_own_page_can_be_taken_back_too(
         await expect(page.locator(".panel .taken").get_by_role("status")).to_have_text("Approved.")
         await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_hidden()
         await expect(page.get_by_role("button", name="Undo")).to_be_focused()
-        await page.locator("#main").dispatch_event("refresh")
+        await page.evaluate(DRAWN_ANEW)
+        await expect(page.locator(".panel .taken").get_by_role("status")).to_have_text("Approved.")
         await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_hidden()
+        await expect(page.get_by_role("button", name="Undo")).to_be_focused()
         await page.keyboard.press("z")
         await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_focused()
         await expect(page.get_by_label("Reason")).to_have_value("As agreed")

@@ -6,6 +6,9 @@ import { t, why } from "./words.js";
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
 const REST_MS = 700;
 
+// With an id of its own no part of a page that is drawn anew is made from it: it is taken out whole, and put back.
+let lines = 0;
+
 function heldLine(approved, said, back, rest = 0) {
   const text = make("span", { role: "status" }, said);
   const undo = make("button", { type: "button", class: rest ? "undo resting" : "undo" }, t("Undo"));
@@ -15,7 +18,7 @@ function heldLine(approved, said, back, rest = 0) {
   undo.addEventListener("click", (event) => {
     if (!event.isTrusted || performance.now() - began >= rest) back();
   });
-  return make("p", { class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
+  return make("p", { id: `held-${(lines += 1)}`, class: `verdict taken ${approved ? "yes" : "no"}` }, text, undo);
 }
 
 // What was pressed, not what the page has become since: each with the digest that was read.
@@ -301,7 +304,6 @@ export function decideOnPage(root) {
     }, seconds * 1000);
     held = { form, fields, line, timer, button: event.submitter, panel: form.closest(".panel") };
     keep();
-    line.querySelector(".undo").focus();
   }
 
   function takeBack() {
@@ -329,7 +331,10 @@ export function decideOnPage(root) {
     // Only what differs is written: the observer below would call for ever.
     held.panel = form.closest(".panel");
     if (!held.panel.classList.contains("held")) held.panel.classList.add("held");
-    if (held.line.parentNode !== held.panel) held.panel.prepend(held.line);
+    if (held.line.parentNode === held.panel) return;
+    held.panel.prepend(held.line);
+    // Taken out, it has lost the focus; the button that was pressed is hidden now.
+    if (!root.activeElement?.checkVisibility() || root.activeElement === root.body) held.line.querySelector(".undo").focus();
   }
 
   function flush() {
