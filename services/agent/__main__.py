@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.agent.service import build
 from placet.agent.settings import AgentSettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("agent", AgentSettings, build)
+    placet.runtime.service.main("agent", AgentSettings, build)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.approval.service import build
 from placet.approval.settings import ApprovalSettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("approval", ApprovalSettings, build)
+    placet.runtime.service.main("approval", ApprovalSettings, build)

@@ -15,9 +15,9 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_argu
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
 from placet.domain.card_text import mixed_scripts, visible
+from placet.domain.json_pointer import pointer
 from placet.domain.origins import NONE, from_tools_alone, is_target
 from placet.domain.risk import acts
-from placet.domain.tool_schema import pointer
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.dead_letters.service import build
 from placet.dead_letters.settings import DeadLettersSettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("dead_letters", DeadLettersSettings, build)
+    placet.runtime.service.main("dead_letters", DeadLettersSettings, build)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.executor.service import build
 from placet.executor.settings import ExecutorSettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("executor", ExecutorSettings, build)
+    placet.runtime.service.main("executor", ExecutorSettings, build)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.gateway.service import build
 from placet.gateway.settings import GatewaySettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("gateway", GatewaySettings, build)
+    placet.runtime.service.main("gateway", GatewaySettings, build)

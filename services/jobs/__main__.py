@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.jobs.service import build
 from placet.jobs.settings import JobsSettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("jobs", JobsSettings, build)
+    placet.runtime.service.main("jobs", JobsSettings, build)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("notifier", NotifierSettings, build)
+    placet.runtime.service.main("notifier", NotifierSettings, build)

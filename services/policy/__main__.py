@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import placet.runtime.service
 from placet.policy.service import build
 from placet.policy.settings import PolicySettings
-from placet.runtime.service import main
 
 if __name__ == "__main__":
-    main("policy", PolicySettings, build)
+    placet.runtime.service.main("policy", PolicySettings, build)

@@ -17,7 +17,7 @@ from placet.contracts.messages.approvals import Proof, strengths_met
 from placet.contracts.visitors import ANONYMOUS, ANSWERED
 from placet.domain.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, person_id, read_approver
 from placet.domain.directory import Directory
-from placet.domain.person_condition import CalledFor, compile_person_condition, facts_of
+from placet.domain.held import CalledFor, HeldCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,6 @@ class Delegation:
     def from_json(cls, value: Mapping[str, Any]) -> Delegation:
         """Read back what `dataclasses.asdict` made."""
         return cls(Voter(**value["by"] | {"roles": tuple(value["by"]["roles"])}), value["to"])
-
-
-class HeldCall(CalledFor, Protocol):
-    """The call that is decided about."""
-
-    @property
-    def conversation_id(self) -> str:
-        """Where it was asked for: a token of another conversation says nothing here."""
 
 
 class Held(Protocol):
@@ -375,6 +367,9 @@ def _looks_at_call(rule: ApprovalRule) -> bool:
 def _holds(text: str, voter: Voter, directory: Directory, call: CalledFor) -> bool:
     if not text:
         return True
+    # CEL weighs 8 MB: only where a rule has such a condition.
+    from placet.domain.person_condition import compile_person_condition, facts_of  # noqa: PLC0415
+
     try:
         return compile_person_condition(text).holds(facts_of(voter.identity, directory), call)
     except PlacetError:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.domain.json_pointer import pointer
 
 #: The places where each text stood, the one that says most first, by JSON pointer into the arguments.
 Origins: TypeAlias = Mapping[str, Sequence[str]]
@@ -38,24 +39,19 @@ _TARGET = re.compile(
 )
 
 
-def texts_in(arguments: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+def texts_in(arguments: Any, above: str = "") -> Iterator[tuple[str, str]]:
     """Yield the JSON pointer to each text among the arguments, and the text; none that stands behind a longer one."""
-    if len(pointer) > POINTER_MAX:
+    if len(above) > POINTER_MAX:
         return
     match arguments:
         case str():
-            yield pointer, arguments
+            yield above, arguments
         case Mapping():
             for name, value in arguments.items():
-                yield from texts_in(value, f"{pointer}{pointer_step(name)}")
+                yield from texts_in(value, above + pointer([name]))
         case list() | tuple():
             for place, value in enumerate(arguments):
-                yield from texts_in(value, f"{pointer}/{place}")
-
-
-def pointer_step(name: str) -> str:
-    """Return one step of a JSON pointer."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
+                yield from texts_in(value, f"{above}/{place}")
 
 
 def origin(places: Sequence[str]) -> str:
@@ -66,7 +62,7 @@ def origin(places: Sequence[str]) -> str:
 def by_text(origins: Origins, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the origin of each text among the arguments; `none` of one that nothing is known of."""
     texts = dict(texts_in(arguments))
-    found = {texts[pointer]: origin(places) for pointer, places in origins.items() if pointer in texts}
+    found = {texts[at]: origin(places) for at, places in origins.items() if at in texts}
     return dict.fromkeys(texts.values(), NONE) | found
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.contracts.visitors import rule_name
 from placet.domain.cel import STRING, TEXTS, VALUES, ConditionFailed, Environment, Expression, Kind, list_of
 from placet.domain.directory import Directory
+from placet.domain.held import CalledFor
 
 #: What a condition may look at. `person.id` is the whole identity: `person:ada`, `visitor:v77`.
 VARIABLES: Mapping[str, Kind] = {
@@ -31,34 +32,6 @@ VARIABLES: Mapping[str, Kind] = {
 }
 #: Compiled conditions kept; a rulebook has a handful.
 _COMPILED_MAX = 256
-
-
-class CalledFor(Protocol):
-    """What a condition may know about the call."""
-
-    @property
-    def tool(self) -> str:
-        """Name of the tool."""
-
-    @property
-    def agent(self) -> str:
-        """Who proposed it."""
-
-    @property
-    def tenant(self) -> str:
-        """Whose it is."""
-
-    @property
-    def requester(self) -> str:
-        """Who wrote the message behind it."""
-
-    @property
-    def arguments(self) -> str:
-        """JSON text."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)

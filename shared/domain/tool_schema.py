@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from referencing import Registry
 
 from placet.domain.bounded_schema import FORMATS, BoundedValidator, TooCostlyError, bounded
+from placet.domain.json_pointer import pointer
 from placet.domain.patterns import pattern_problem
 
 #: Most errors reported for one call's arguments.
@@ -114,11 +115,6 @@ def argument_errors(
         secret = any(f"{where}/".startswith(f"{prefix}/") for prefix in redact)
         errors.append(ArgumentError(where, _rule_text(error) if secret else _detail(error)))
     return sorted(errors, key=lambda error: (error.pointer, error.detail))
-
-
-def pointer(steps: Any) -> str:
-    """Return the RFC 6901 JSON pointer of a path of keys and indexes."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def _unenforceable(parameters: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:

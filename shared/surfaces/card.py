@@ -20,8 +20,8 @@ from placet.domain.card_text import NONE, REDACTED, mixed_scripts, placeholders,
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
 from placet.domain.grants import AGAIN_SECONDS
+from placet.domain.json_pointer import pointer
 from placet.domain.origins import AGENT, NOT_LOOKED, QUOTED, USER, Origins, from_tools_alone, is_target
-from placet.domain.tool_schema import pointer
 from placet.surfaces.leaves import Names, Path, leaves, path_of, tail_of
 from placet.surfaces.texts import plural, text
 

@@ -19,8 +19,8 @@ from placet.contracts.messages import DecisionClaims, Edited, EditJudged, ToolCa
 from placet.contracts.messages.tool_calls import ArgumentsChange
 from placet.contracts.permit import digest_of
 from placet.domain.card_text import REDACTED, is_redaction
+from placet.domain.json_pointer import pointer
 from placet.domain.origins import unchanged
-from placet.domain.tool_schema import pointer
 
 
 @dataclass(frozen=True, slots=True)

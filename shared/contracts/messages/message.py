@@ -43,7 +43,7 @@ ResultKind = Literal[
 class Value(BaseModel):
     """A frozen part of a message. Unknown fields are passed over: a newer sender does not break an older reader."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Message(Value):

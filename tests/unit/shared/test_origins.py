@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.contracts.canonical import canonical_text
+from placet.domain.json_pointer import pointer
 from placet.domain.origins import by_text, from_tools_alone, is_target, texts_in, unchanged
-from placet.domain.tool_schema import pointer
 
 JSON = st.recursive(
     st.text(max_size=5) | st.integers(0, 9) | st.none(),
