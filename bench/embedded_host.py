@@ -16,11 +16,10 @@ from bench import stub_agent
 from bench.house import traced
 from bench.tools import FOLDER
 from placet.agent.settings import AgentSettings
-from placet.contracts.topology import Destination
+from placet.contracts.topology import SERVICES, Destination
 from placet.embedded import registry
 from placet.embedded.system import at_work
 from placet.runtime.bus import Delivery
-from placet.runtime.database import SERVICES
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.logging import set_up_logging
 from placet.runtime.service import Service, runtime_on

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, NoDecode
 
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 from placet.runtime.settings import INTERNAL, NAMES, Settings
 
 COMMITTED = Path(__file__).with_name("example.env")

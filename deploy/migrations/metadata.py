@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from placet.runtime.database import SERVICES, metadata, service_tables
+from placet.contracts.topology import SERVICES
+from placet.runtime.database import metadata, service_tables
 
 #: Modules that define tables; importing them registers the tables.
 MODULES = tuple(f"placet.{service}.tables" for service in SERVICES)

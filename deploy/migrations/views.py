@@ -10,7 +10,7 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 
 #: `line` is what the audit chain seals of a row: of `said`, who did it and its details, only a salted digest. A row
 #: without a salt was erased, and kept that digest in the place of its details: one that says anything else was forged.

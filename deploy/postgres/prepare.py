@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from placet.contracts.errors import PlacetError
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 
 ROLES = Path(__file__).with_name("roles.sql")
 OWNER = "owner"

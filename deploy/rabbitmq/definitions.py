@@ -23,6 +23,7 @@ from placet.contracts.topology import (
     EXCHANGES,
     QUEUES,
     RETRY_DELAYS_SECONDS,
+    SERVICES,
     executor_queue,
     queue_arguments,
     retry_arguments,
@@ -30,7 +31,6 @@ from placet.contracts.topology import (
 )
 from placet.deploy.rabbitmq.rights import Rights, all_rights
 from placet.domain.catalog import load_catalog
-from placet.runtime.database import SERVICES
 
 COMMITTED = Path(__file__).with_name("definitions.json")
 RULEBOOK = Path(__file__).parents[1] / "rulebook.yaml"

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field
 
 from placet.contracts import messages as m
 from placet.contracts.messages import Message
-from placet.contracts.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import (
+    DEAD_LETTERS,
+    QUEUES,
+    RETRY_DELAYS_SECONDS,
+    ROUTES,
+    SERVICES,
+    executor_queue,
+    retry_name,
+)
 
 #: Message -> the services that send it.
 SENDERS: Mapping[type[Message], tuple[str, ...]] = {

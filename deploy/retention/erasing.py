@@ -16,11 +16,12 @@ from typing import Any
 
 import structlog
 
+from placet.contracts.topology import SERVICES
 from placet.contracts.visitors import ANONYMOUS
 from placet.deploy.retention.forgetting import WRITTEN, Forgetting, pattern_of
 from placet.deploy.retention.purging import QUERIES, purge_conversations
 from placet.domain.approvers import identity_of
-from placet.runtime.database import SERVICES, Database
+from placet.runtime.database import Database
 from placet.runtime.driver import DatabaseError
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from placet.contracts.topology import SERVICES
 from placet.deploy.migrations.metadata import metadata
-from placet.runtime.database import SERVICES
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psycopg
 
+from placet.contracts.topology import SERVICES
 from placet.contracts.transitions import Machine
-from placet.runtime.database import SERVICES
 
 #: How long services have for what follows of what another did, in seconds: more than a lease, a sweep and a resend.
 SETTLED_AFTER_SECONDS = 120.0

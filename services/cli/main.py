@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -47,9 +46,6 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 #: The demo's rulebook; its tools and its model stand beside the package, or in it where a wheel was installed.
 _RULEBOOK = Path(placet.__file__).parent / "deploy" / "rulebook.yaml"
 _EXAMPLES = (Path(placet.__file__).parent / "examples", Path(placet.__file__).resolve().parents[1] / "examples")
-#: Objects made between two looks for garbage while a service is imported: what modules make stays, and looking at it
-#: again and again takes a seventh of the start. Once it is ready, the service sets thresholds of its own.
-_IMPORTING_GC_THRESHOLD = 200_000
 
 
 @app.command()
@@ -102,21 +98,17 @@ def run(
     pool: Annotated[list[str] | None, typer.Option(help="Executor only: the pools to serve.")] = None,
 ) -> None:
     """Run one service of the distributed footing until it is told to stop."""
-    service = service.replace("-", "_")
-    gc.set_threshold(_IMPORTING_GC_THRESHOLD)
-    from placet.contracts.errors import PlacetError
-    from placet.embedded import registry
-    from placet.runtime.service import main as run_service
+    from placet.contracts.topology import SERVICES
 
+    service = service.replace("-", "_")
+    if service not in SERVICES:
+        fail(f"no service is called {service!r}; there are {', '.join(SERVICES)}", code=2)
     if pool and service != "executor":
         fail("--pool is for the executor", code=2)
     if pool:
         os.environ["PLACET_EXECUTOR_POOLS"] = ",".join(pool)
-    try:
-        kind = registry.settings_type(service)
-    except PlacetError as error:
-        fail(str(error), code=2)
-    run_service(service, kind, lambda settings, runtime: registry.build(service, settings, runtime))
+    # In place of this process: a command line weighs 8 MB, which a service would carry for as long as it runs.
+    os.execv(sys.executable, [sys.executable, "-m", f"placet.{service}"])  # noqa: S606 - no shell
 
 
 @app.command()

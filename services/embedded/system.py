@@ -23,10 +23,11 @@ from pydantic import SecretStr
 
 from placet.contracts.errors import PlacetError
 from placet.contracts.signing import create_keys
+from placet.contracts.topology import SERVICES
 from placet.domain.catalog import load_catalog
 from placet.embedded import registry
 from placet.embedded.local_postgres import LocalPostgres, refuse_unfit
-from placet.runtime.database import SERVICES, Database
+from placet.runtime.database import Database
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.service import Service, runtime_on
 from placet.runtime.settings import Settings

@@ -13,6 +13,7 @@ from typing import Any
 from placet.contracts import messages as m
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Message
 
+SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "jobs", "dead_letters")
 DEAD_LETTERS = "dead-letters"
 #: Delays of the retry queues, in seconds. The n-th retry waits in the n-th, later ones in the last.
 RETRY_DELAYS_SECONDS = (1, 5, 30, 120)

@@ -30,8 +30,6 @@ from placet.runtime.watchdog import TooLong
 
 log = structlog.get_logger(__name__)
 
-SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "jobs", "dead_letters")
-
 #: How long a committed row of an outbox belongs to the process that wrote it, in seconds; then any replica's relay may
 #: send it. The tables and `take_due` have it too.
 OWN_SECONDS = 5

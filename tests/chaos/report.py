@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from placet.cli import invariants
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 from tests.chaos.model import DENIED, FORBIDDEN
 
 #: Everything has come to its end when each of these counts nothing.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 from tests.conftest import EMBEDDED
 
 ROOT = Path(__file__).parent.parent.parent

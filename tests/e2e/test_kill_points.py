@@ -24,7 +24,7 @@ from anyio.from_thread import start_blocking_portal
 
 from hanoi import model as hanoi
 from placet.contracts.ids import new_id
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 from placet.runtime.points import POINTS
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
@@ -182,7 +182,7 @@ def arm(system: System, service: str, point: str, hit: int, mark: Path) -> None:
     """Have a service's process end at a point, once a held call comes through."""
     process = system.processes[f"{service}-1"]
     process.stop()
-    process.arguments = ("-m", "tests.support.killed_at", *process.arguments[2:])
+    process.arguments = ("-m", "tests.support.killed_at", service)
     points = ",".join((*BEFORE.get((service, point), ()), point))
     process.environment |= {"KILL_AT": points, "KILL_HIT": str(hit), "KILL_MARK": str(mark)}
 

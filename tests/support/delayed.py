@@ -1,4 +1,4 @@
-"""Runs the `placet` command with a random delay before every publish: `python -m tests.support.delayed run agent`.
+"""Runs a service with a random delay before every publish: `python -m tests.support.delayed agent`.
 
 Nothing that Placet promises depends on how long a message travels, or on which of two messages arrives first. The
 environment says how long a delay may be (`DELAYS`, in seconds), how many of a hundred envelopes come twice (`TWICE`, a
@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import runpy
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
 
-from placet.cli.main import main
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.rabbit import RabbitBus
 
@@ -55,4 +56,4 @@ def _dump_tasks(_number: int, _frame: FrameType | None) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, _dump_tasks)
     delay_all(float(os.environ[DELAYS]), int(os.environ.get(SEED, "0")), float(os.environ.get(TWICE, "0")))
-    main()
+    runpy.run_module(f"placet.{sys.argv[1]}", run_name="__main__")

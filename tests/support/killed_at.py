@@ -1,4 +1,4 @@
-"""Runs the `placet` command, and ends it as a crash would at a named point: `-m tests.support.killed_at run agent`.
+"""Runs a service, and ends it as a crash would at a named point: `-m tests.support.killed_at agent`.
 
 `KILL_AT` names the point, `KILL_HIT` at which time that it is reached, from 1. It happens once, and only after the file
 `KILL_MARK` with `.armed` behind it is there; then `KILL_MARK` is, so that the same command goes on the next time. Of
@@ -9,12 +9,13 @@ point `work.committed` counts only where the commit left something to send, whic
 from __future__ import annotations
 
 import os
+import runpy
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from placet.cli.main import main
 from placet.runtime import points
 from placet.runtime.outbox import Outbox, OutboxRow
 
@@ -61,4 +62,4 @@ def kill_at(wanted: Sequence[str], hit: int, mark: Path) -> None:
 
 if __name__ == "__main__":
     kill_at(os.environ["KILL_AT"].split(","), int(os.environ.get("KILL_HIT", "1")), Path(os.environ["KILL_MARK"]))
-    main()
+    runpy.run_module(f"placet.{sys.argv[1]}", run_name="__main__")

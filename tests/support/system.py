@@ -146,7 +146,7 @@ class System:
         with psycopg.connect(self.database_url) as connection:
             return create_key(connection, tenant=tenant, person=person, scopes=list(scopes))
 
-    def add(self, name: str, *arguments: str, number: int = 1, **settings: str) -> Process:
+    def add(self, name: str, *, number: int = 1, **settings: str) -> Process:
         """Prepare one more process of a service; `start` starts it."""
         port = lasting_port()
         environment = {
@@ -167,9 +167,8 @@ class System:
             environment["PLACET_GATEWAY_METRICS"] = "true"
             port = self.gateway_port
         label = f"{name}-{number}"
-        program = "tests.support.delayed" if "DELAYS" in environment else "placet.cli"
-        command = ("-m", program, "run", name, *arguments)
-        process = Process(label, command, environment, self.folder / f"{label}.log", port)
+        program = ("tests.support.delayed", name) if "DELAYS" in environment else (f"placet.{name}",)
+        process = Process(label, ("-m", *program), environment, self.folder / f"{label}.log", port)
         self.processes[label] = process
         return process
 

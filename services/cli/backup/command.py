@@ -184,7 +184,7 @@ def _empty(url: str, *, replace: bool) -> None:
 
     from placet.cli.backup.settling import begin
     from placet.contracts.errors import PlacetError
-    from placet.runtime.database import SERVICES
+    from placet.contracts.topology import SERVICES
 
     ours = [*SERVICES, "read", "tools"]
     with psycopg.connect(url) as connection:

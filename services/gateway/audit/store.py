@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from placet.contracts.chain import Checkpoint, Row
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
 

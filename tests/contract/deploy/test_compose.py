@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from placet.contracts.signing import SIGNERS
+from placet.contracts.topology import SERVICES
 from placet.deploy.example_env import exists, known_names
 from placet.deploy.postgres import prepare
 from placet.deploy.rabbitmq import definitions
 from placet.deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
-from placet.runtime.database import SERVICES
 from placet.runtime.settings import Settings
 from placet.tools import PackSettings
 from shop.resources import open_resources

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.database import SERVICES
+from placet.contracts.topology import SERVICES
 
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "deploy" / "locks"

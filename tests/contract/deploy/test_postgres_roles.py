@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from placet.contracts.topology import SERVICES
 from placet.deploy.postgres.prepare import ROLES, Installation, NotConfigured, passwords_in
-from placet.runtime.database import SERVICES
 
 
 def test_each_service_has_a_role() -> None:

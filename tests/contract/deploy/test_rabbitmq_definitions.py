@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placet.contracts.messages import MESSAGES
-from placet.contracts.topology import EXCHANGES, ROUTES
+from placet.contracts.topology import EXCHANGES, ROUTES, SERVICES
 from placet.deploy.rabbitmq.definitions import (
     COMMITTED,
     RULEBOOK,
@@ -24,7 +24,6 @@ from placet.deploy.rabbitmq.definitions import (
     with_passwords,
 )
 from placet.deploy.rabbitmq.rights import SENDERS, all_rights
-from placet.runtime.database import SERVICES
 
 POOLS = ("default", "payments")
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from placet.contracts.topology import DEAD_LETTERS, EXCHANGES
+from placet.contracts.topology import DEAD_LETTERS, EXCHANGES, SERVICES
 from placet.deploy.rabbitmq.definitions import user_name
 from placet.deploy.rabbitmq.rights import DEFAULT_EXCHANGE, PRIVATE_QUEUES, RETRIES, all_rights
-from placet.runtime.database import SERVICES
 
 PAGE = Path(__file__).parents[3] / "docs" / "deploying.md"
 #: How the page writes "each executor pool".

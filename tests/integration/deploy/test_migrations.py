@@ -13,11 +13,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from placet.cli.backup.settling import begin
+from placet.contracts.topology import SERVICES
 from placet.deploy.migrations import NewerDatabase, NotRestored, NotUtf8, migrate, newest
 from placet.deploy.migrations.comparing import OPTIONS
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.migrations.views import views
-from placet.runtime.database import SERVICES, async_url
+from placet.runtime.database import async_url
 
 Fresh = Callable[[Callable[[str], None]], str]
 

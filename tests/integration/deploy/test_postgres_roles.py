@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from psycopg import sql
 from psycopg.errors import InsufficientPrivilege
 
+from placet.contracts.topology import SERVICES
 from placet.deploy.postgres.prepare import OWNER, Installation
-from placet.runtime.database import SERVICES, async_url, metadata, service_tables
+from placet.runtime.database import async_url, metadata, service_tables
 from tests.support.postgres import Databases
 
 #: Stand-ins for what migrations make beside the services' tables.

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
-from placet.contracts.topology import QUEUES, Destination, answers_key, executor_queue
+from placet.contracts.topology import QUEUES, SERVICES, Destination, answers_key, executor_queue
 from placet.deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of, user_name, with_passwords
 from placet.runtime.bus import Delivery, PublishFailed
-from placet.runtime.database import SERVICES
 from placet.runtime.rabbit import RabbitBus, declare_topology
 from tests.support.broker_users import EMPTY, channel_of, consumes, forget, load, login_url, publishes
 from tests.support.rabbitmq import VirtualHosts

@@ -129,6 +129,20 @@ def test_output_that_cannot_be_written_is_one_line(arguments: tuple[str, ...]) -
     assert (1, 1, True) == (code, said.count("\n"), "cannot print: No space left on device" in said)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("postman",), "placet: no service is called 'postman'; there are gateway, agent, policy, approval, notifier"),
+        (("agent", "--pool", "bulk"), "placet: --pool is for the executor"),
+        (("executor", "--pool", "no pool"), "placet executor: PLACET_EXECUTOR_POOLS"),
+    ],
+)
+def test_a_service_that_cannot_run_is_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+    """By the command, or by the service in its place."""
+    code, said = printing_to(subprocess.DEVNULL, "run", *arguments)
+    assert (2, 1, told) == (code, said.count("\n"), said[: len(told)])
+
+
 def test_a_lost_connection_is_no_error_of_printing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from pydantic import SecretStr
 
-from placet.cli.main import main
+from placet.notifier.service import build
+from placet.notifier.settings import NotifierSettings
+from placet.runtime.service import main
 from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
 
 
@@ -74,8 +74,7 @@ def test_a_value_that_cannot_be_is_told_in_one_line(
 ) -> None:
     """By the variable's own name, and without a traceback."""
     monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "argv", ["placet", "run", "notifier"])
     with pytest.raises(SystemExit) as ended:
-        main()
+        main("notifier", NotifierSettings, build)
     said = capsys.readouterr().err
     assert (2, 1, True) == (ended.value.code, len(said.splitlines()), told in said)
