@@ -28,10 +28,10 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id AND :holder <> ALL
     AND NOT (opener_decides AND created_by = :holder)
 
 -- name: renew_token
--- The token before is good no more; without a hash, none is.
-UPDATE gateway.conversations SET token_hash = :token_hash,
+-- The token before is good no more; without a hash, none is, also where the conversation has ended.
+UPDATE gateway.conversations SET token_hash = :token_hash::text,
     token_expires_at = clock_timestamp() + make_interval(secs => :token_seconds::double precision)
-WHERE tenant = :tenant AND conversation_id = :conversation_id AND ended_at IS NULL
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND (ended_at IS NULL OR :token_hash::text IS NULL)
 RETURNING token_expires_at
 
 -- name: end_conversation

@@ -125,7 +125,7 @@ async def renew_token(
 ) -> tuple[str, datetime]:
     """Give a conversation another token, or none where it is to be taken back; return it and when it ends.
 
-    The one before is good no more. Raises Refused: 403, 404, 409 (the conversation has ended).
+    The one before is good no more. Raises Refused: 403, 404, 409 (the conversation has ended, and is to have another).
     """
     caller.need(Scope.CHAT)
     place, token = (caller.tenant, conversation_id), new_token()

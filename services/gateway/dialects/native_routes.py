@@ -126,7 +126,7 @@ async def renew_token(deps: DepsOf, caller: CallerOf, conversation_id: Conversat
     return TokenOut(token=token, expires_at=ends)
 
 
-@router.delete("/{conversation_id}/token", status_code=204, responses=described(401, 403, 404, 409, 503))
+@router.delete("/{conversation_id}/token", status_code=204, responses=described(401, 403, 404, 503))
 async def revoke_token(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> None:
     """Take a conversation's token back: streams that it opened end, and nobody writes with it any more."""
     await service.renew_token(deps.runtime.units, caller, conversation_id, 0, revoke=True)

@@ -130,3 +130,15 @@ async def test_a_token_ends(house: House, change: str, status: int) -> None:
     house.query(f"UPDATE gateway.conversations SET {change} RETURNING 1")  # noqa: S608 - ours
     async with house.client(token) as visitor:
         assert status == (await visitor.get(f"/v1/conversations/{conversation}")).status_code
+
+
+async def test_the_token_of_a_conversation_that_ended_is_taken_back(house: House) -> None:
+    """It reads nothing more at once; another token takes the place of none there."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        path = f"/v1/conversations/{conversation}"
+        async with house.client(token) as visitor:
+            ended = await client.post(f"{path}/end")
+            renewed, revoked = await client.post(f"{path}/token"), await client.delete(f"{path}/token")
+            read = await visitor.get(path)
+    assert (204, 409, 204, 401) == tuple(each.status_code for each in (ended, renewed, revoked, read))
