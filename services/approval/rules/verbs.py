@@ -37,6 +37,11 @@ def cast(asked: Asked, vote: Vote, approval: Approval) -> Answer:
             counted = replace(approval, revision=asked.approval.revision + 1, seats=tally.seats)
             counted = with_voters(counted, (*asked.votes, vote), asked.directory)
             return asked.accepted(f"Your vote counts. So far: {tally.words}.", counted, "voted")
+        approval = replace(approval, seats=tally.seats)
+    elif way == "approve" and approval.seats is not None:
+        # It counts for all that it may by now, whatever one before it counted for.
+        alone = deciders.own_panels(approval, vote.voter, asked.directory)
+        approval = replace(approval, seats={**approval.seats, vote.voter.identity: alone})
     event = Event(way)
     detail = f"You {'approved' if event is Event.APPROVE else 'denied'} it."
     return Answer("accepted", detail, closed(asked, approval, event), event=event)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from placet.contracts.messages import CallApproved, DecideApproval, Message, ToolCallPermitted
-from placet.contracts.permit import verify_permit
+from placet.contracts.messages import (
+    ApprovalOpened,
+    CallApproved,
+    DecideApproval,
+    Message,
+    Panel,
+    ToolCallPermitted,
+)
+from placet.contracts.permit import Permit, verify_permit
 from placet.contracts.signing import Signer, Verifier
 from placet.domain.directory import Directory, Person
 from tests.builders import an_approval_rule
@@ -216,3 +224,68 @@ async def test_who_gave_their_place_is_behind_the_permit_too(
     permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
     assert (["person:ada"], {"key-ada", "key-bob", "key-cem"}) == (list(permit.by), set(permit.keys))
     assert {"person:bob": [], "person:cem": [["leads"]]} == permit.groups
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["delegated first", "voted before"])
+async def test_a_place_given_after_a_vote_is_behind_the_permit_too(
+    replica: Replica, gateway: Signer, verifier: Verifier, register: Register, *, first: bool
+) -> None:
+    """Ada's newest yes fills the places of bob and cem, whether or not one of hers counted before without them."""
+    register.directory = Directory(groups={"leads": frozenset({"cem"})})
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, *(f"key-{name}" for name in ("ada", "bob", "cem")))
+    also = [{"panels": [{"approvers": ["person:bob"]}]}, {"panels": [{"approvers": ["group:leads"]}]}]
+    card = await opened_by(replica, approval=an_approval_rule(approvers=["person:ada"], also=also))
+    decision = partial(_by_key, gateway, card)
+    if first:
+        await replica.send(decision("ada"))
+    for name in ("bob", "cem"):
+        await replica.send(decision(name, verb="delegate", to="person:ada"))
+    permit = _permit(await replica.send(decision("ada")), verifier)
+    groups = {"person:bob": [], "person:cem": [["leads"]]}
+    assert ({"key-ada", "key-bob", "key-cem"}, groups) == (set(permit.keys), permit.groups)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["once", "voted before"])
+async def test_a_group_joined_after_a_vote_is_behind_the_permit_too(
+    replica: Replica, gateway: Signer, verifier: Verifier, register: Register, *, first: bool
+) -> None:
+    """Ada may decide alone as soon as she is among the leads: an executor asks whether she is still."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, "key-ada")
+    also = [{"panels": [{"approvers": ["group:leads"]}]}]
+    card = await opened_by(replica, approval=an_approval_rule(approvers=["person:ada"], also=also))
+    register.directory = Directory(groups={"leads": frozenset()})
+    if first:
+        await replica.send(_by_key(gateway, card, "ada"))
+    register.directory = Directory(groups={"leads": frozenset({"ada"})})
+    permit = _permit(await replica.send(_by_key(gateway, card, "ada")), verifier)
+    assert {"person:ada": [["leads"]]} == permit.groups
+
+
+async def test_who_voted_themselves_is_not_behind_their_place(
+    replica: Replica, gateway: Signer, verifier: Verifier
+) -> None:
+    """Bob gave ada his place and denied all the same: her yes counts without him, and so does the call."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, *(f"key-{name}" for name in ("ada", "bob", "cem")))
+    rule = an_approval_rule(
+        approvers=["person:ada", "person:cem"], approvals=2, alternatives=[Panel(approvers=["person:bob"], approvals=2)]
+    )
+    card = await opened_by(replica, approval=rule.model_copy(update={"denials": 2}))
+    decision = partial(_by_key, gateway, card)
+    await replica.send(decision("bob", verb="delegate", to="person:ada"))
+    await replica.send(decision("bob", verb="deny"))
+    await replica.send(decision("cem"))
+    permit = _permit(await replica.send(decision("ada")), verifier)
+    assert ({"key-ada", "key-cem"}, {}) == (set(permit.keys), permit.groups)
+
+
+def _by_key(gateway: Signer, card: ApprovalOpened, name: str, **more: Any) -> DecideApproval:
+    proof = {"person": f"person:{name}", "roles": [], "proof": "api_key", "key_id": f"key-{name}"}
+    return a_decision(gateway, some_claims(card, **proof, **more))
+
+
+def _permit(sent: list[Message], verifier: Verifier) -> Permit:
+    (end,) = [each for each in sent if isinstance(each, ToolCallPermitted)]
+    return verify_permit(verifier, end.permit, end.call, pool=end.pool)
