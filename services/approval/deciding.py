@@ -135,7 +135,7 @@ def _place(approval: Approval | None) -> tuple[str, int, int]:
 def _consent(made: Made, counting: Approval) -> Consent:
     """Return whose approvals stand behind a call that was approved, and which calls it comes after."""
     voter = Voter.of(made.sent.claims)
-    last = last_votes(made.votes).values() if counting.revision > 1 else ()
+    last = last_votes(_on_same(made, counting)).values() if counting.revision > 1 else ()
     others = [each.voter for each in last if each.verb == "approve"]
     # Who may not approve any more was not counted.
     others = [each for each in others if deciders.may_approve(counting, each, made.directory)]
@@ -190,7 +190,7 @@ def _votes(made: Made, after: Approval) -> list[Vote]:
     """Return how people voted on what is over; what the first decision decided at once needed no votes."""
     if after.revision == 1:
         return []
-    votes = made.votes if after.arguments_revision == (made.approval or after).arguments_revision else ()
+    votes = _on_same(made, after)
     way = VERBS[made.sent.claims.verb].vote if made.answer.outcome == "accepted" else None
     if way is None:
         return list(votes)
@@ -201,6 +201,11 @@ def _votes(made: Made, after: Approval) -> list[Vote]:
         if (each.voter.person, each.voter.conversation_id) != (voter.person, voter.conversation_id)
     ]
     return [*others, Vote(voter, way)]
+
+
+def _on_same(made: Made, after: Approval) -> Sequence[Vote]:
+    """Return the votes on the arguments as a decision leaves them: an edit voids those before it."""
+    return made.votes if after.arguments_revision == (made.approval or after).arguments_revision else ()
 
 
 async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> None:

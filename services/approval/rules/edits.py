@@ -132,7 +132,7 @@ def _told(call: ToolCall, shown: str) -> Edited | None:
 def applied(approval: Approval, call: ToolCall, summary: str) -> Approval:
     """Return the approval with other arguments: a new digest, a new card, and no votes any more."""
     number, revision = approval.arguments_revision + 1, approval.revision + 1
-    return replace(approval, call=call, summary=summary, arguments_revision=number, revision=revision)
+    return replace(approval, call=call, summary=summary, arguments_revision=number, revision=revision, seats=None)
 
 
 def differences(before: ToolCall, after: ToolCall) -> list[Difference]:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import (
     ApprovalOpened,
     CallApproved,
     DecideApproval,
+    EditProposed,
     Message,
     Panel,
     ToolCallPermitted,
@@ -20,7 +22,7 @@ from placet.contracts.signing import Signer, Verifier
 from placet.domain.directory import Directory, Person
 from tests.builders import an_approval_rule
 from tests.integration.approval.test_handlers import opened_by
-from tests.support.approval_builders import RULEBOOK_DIGEST, Register, a_decision, some_claims
+from tests.support.approval_builders import RULEBOOK_DIGEST, Register, a_decision, an_edit_judged, some_claims
 from tests.support.approval_keys import add_keys, judge_by
 from tests.support.house import Replica
 
@@ -279,6 +281,27 @@ async def test_who_voted_themselves_is_not_behind_their_place(
     await replica.send(decision("cem"))
     permit = _permit(await replica.send(decision("ada")), verifier)
     assert ({"key-ada", "key-cem"}, {}) == (set(permit.keys), permit.groups)
+
+
+async def test_a_yes_to_other_arguments_is_not_behind_the_permit(
+    replica: Replica, gateway: Signer, verifier: Verifier
+) -> None:
+    """Ada approved what was proposed; carl's edit decides alone, and only he has said yes to what runs."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, "key-ada", "key-carl")
+    rule = an_approval_rule(
+        approvers=["person:ada", "person:bob"],
+        approvals=2,
+        alternatives=[Panel(approvers=["person:carl"], approvals=1)],
+        edits=True,
+    )
+    card = await opened_by(replica, approval=rule)
+    await replica.send(_by_key(gateway, card, "ada"))
+    cheaper = canonical_text({"amount": 199, "currency": "TRY"})
+    (asked,) = await replica.send(_by_key(gateway, card, "carl", verb="edit", arguments=cheaper))
+    assert isinstance(asked, EditProposed)
+    permit = _permit(await replica.send(an_edit_judged(asked)), verifier)
+    assert (["person:carl"], ["key-carl"]) == (list(permit.by), list(permit.keys))
 
 
 def _by_key(gateway: Signer, card: ApprovalOpened, name: str, **more: Any) -> DecideApproval:
