@@ -45,6 +45,11 @@ def own_prefix(tenant: str) -> str:
     return f"{tenant}_"
 
 
+def is_shortened(tenant: str) -> bool:
+    """Tell whether a name has the form of what ids of longer ones begin with: no new tenant is called so."""
+    return re.fullmatch(f".{{{_TENANT_MAX - 13}}}-[0-9a-f]{{12}}", tenant) is not None
+
+
 #: What the chosen part of the id of a job's conversation begins with, before 32 hexadecimal digits.
 _OF_JOB = "job-"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 
@@ -145,3 +147,28 @@ def test_a_first_key_that_makes_no_sense_is_not_made(
         pytest.raises(ValueError, match=r"tenant|person|scope|Scope"),
     ):
         create_key(connection, tenant=tenant, person=person, scopes=scopes)
+
+
+LONG, SHORTENED = "acme-subsidiary-of-the-north-gmbh", "acme-subsidiar-053f52176ca4"
+
+
+@pytest.mark.parametrize("there", [(), (LONG,)])
+async def test_no_tenant_is_called_what_another_ones_ids_begin_with(house: House, there: Sequence[str]) -> None:
+    """Whoever knows a long name cannot open conversations under its ids, whether it is in use yet or not."""
+    for tenant in there:
+        house.key("chat", tenant=tenant)
+    with pytest.raises(ValueError, match="stands for a longer one"):
+        house.key("chat", tenant=SHORTENED)
+
+
+async def test_a_tenant_of_a_shortened_name_that_is_there_gets_further_keys(house: House) -> None:
+    """From before such names were refused: its keys can be changed, and no longer name that it stands for comes."""
+    house.query(
+        "INSERT INTO gateway.api_keys (key_id, tenant, person, scopes, secret_hash, created_by)"
+        " VALUES ('one', %s, 'ada', ARRAY['chat'], repeat('0', 64), 'set-up')",
+        SHORTENED,
+    )
+    async with house.client(house.key("chat", tenant=SHORTENED)) as client:
+        assert httpx.codes.CREATED == (await client.post("/v1/conversations", json={})).status_code
+    with pytest.raises(ValueError, match="stands for a longer one"):
+        house.key("chat", tenant=LONG)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from placet.contracts.ids import ID_MAX, is_of_job, job_conversation_id, own_id, own_prefix
+from placet.contracts.ids import ID_MAX, is_of_job, is_shortened, job_conversation_id, own_id, own_prefix
 
-tenants = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True)
+tenants = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True).filter(lambda name: not is_shortened(name))
 chosen_ids = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 
 
@@ -42,3 +42,16 @@ def test_the_conversation_of_a_job_has_an_id_of_its_own_form(tenant: str, job_id
     given_id = job_conversation_id(tenant, "attempt-conversation", job_id)
     assert (True, given_id) == (is_of_job(tenant, given_id), own_id(tenant, given_id))
     assert len(given_id) <= ID_MAX
+
+
+@given(st.from_regex(r"[a-z0-9][a-z0-9-]{27,62}", fullmatch=True))
+@example("acme-subsidiary-of-the-north-gmbh")
+def test_what_a_long_name_is_shortened_to_is_no_tenants_name(tenant: str) -> None:
+    """Whoever may choose a name cannot choose the one that another's ids begin with."""
+    assert is_shortened(own_prefix(tenant).removesuffix("_"))
+
+
+@pytest.mark.parametrize("tenant", ["acme", "acme-subsidiary-of-the-north-gmbh", "acme-subsidiar-053f52176cag"])
+def test_an_ordinary_name_is_nobodys_shortened_one(tenant: str) -> None:
+    """Short or long, also where it is as long as a shortened one."""
+    assert not is_shortened(tenant)
