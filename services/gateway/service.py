@@ -181,6 +181,7 @@ def _deps(
         directory,
         frozenset(settings.gateway_oidc_scopes),
         settings.gateway_ended_token_seconds,
+        settings.gateway_oidc_tenant if settings.gateway_oidc_issuer else "",
     )
     agents = load_agents(settings.agents, names=settings.gateway_agents)
     texts = PostedTexts()

@@ -339,11 +339,16 @@ def _in_place(held: Held, voter: Voter) -> bool:
 
 
 def _active(voter: Voter, directory: Directory) -> bool:
-    """Tell whether their proof is still good. Without a key it is what the directory says of them."""
+    """Tell whether their proof is still good. Without a key it is what the directory says of them.
+
+    A token is good while one of its holders may be somebody who has not left.
+    """
     if voter.key_id in directory.revoked_keys:
         return False
+    if voter.proof == "conversation_token":
+        return any(person is None or person.active for person in map(directory.person, voter.behind))
     person = directory.person(voter.identity)
-    return person.active if person else (not voter.keyless or voter.proof == "conversation_token")
+    return person.active if person else not voter.keyless
 
 
 def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:

@@ -21,7 +21,7 @@ from placet.domain.approvers import name_of
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
 from placet.gateway.identity.sessions import Sessions
-from placet.gateway.identity.store.keys import ApiKey, find_keys, find_token
+from placet.gateway.identity.store.keys import ApiKey, TokenHolder, find_keys, find_token
 from placet.gateway.store import reading
 from placet.runtime.batcher import Batcher
 from placet.runtime.database import Database
@@ -159,6 +159,8 @@ class Authenticator:
     provider_scopes: frozenset[str] = frozenset()
     #: How long the token of a conversation that has ended still reads it.
     ended_token_seconds: int = 86_400
+    #: Tenant of those who sign in at a provider; empty where nobody can.
+    provider_tenant: str = ""
     clock: Callable[[], float] = time.monotonic
     #: Until when they are good: keys by their ids, holders of conversation tokens by these tokens' hashes.
     _remembered: dict[str, tuple[float, ApiKey]] = field(default_factory=dict)
@@ -184,8 +186,7 @@ class Authenticator:
     async def still(self, caller: Caller) -> bool:
         """Tell whether the caller's key, token and session still hold, and their person may act still."""
         if caller.token_hash:
-            async with reading(self.database) as connection:
-                return await find_token(connection, caller.token_hash, self.ended_token_seconds) is not None
+            return await self._holder(caller.token_hash) is not None
         if caller.session_id is not None and not await self.sessions.holds(caller.session_id):
             return False
         if caller.proof == "web_session" and caller.key_id is None:
@@ -238,8 +239,7 @@ class Authenticator:
         ends, caller = self._tokens.get(token_hash, (0.0, None))
         if caller is not None and self.clock() < ends:
             return caller
-        async with reading(self.database) as connection:
-            holder = await find_token(connection, token_hash, self.ended_token_seconds)
+        holder = await self._holder(token_hash)
         if holder is None:
             self._tokens.pop(token_hash, None)
             raise NoCaller("The credentials are not valid.")
@@ -255,6 +255,24 @@ class Authenticator:
             self._tokens.clear()
         self._tokens[token_hash] = (self.clock() + REMEMBER_SECONDS, caller)
         return caller
+
+    async def _holder(self, token_hash: str) -> TokenHolder | None:
+        """Return the holder of a token that is good: as long as somebody who had it made could still come themselves.
+
+        So it ends with its frontend's last key, and lives on while that has another one: keys change one by one.
+        """
+        async with reading(self.database) as connection:
+            holder = await find_token(connection, token_hash, self.ended_token_seconds)
+        if holder is None or not holder.makers or any(self._could_come(each, holder) for each in holder.makers):
+            return holder
+        return None
+
+    def _could_come(self, person: str, holder: TokenHolder) -> bool:
+        """Tell whether a maker of a token is active, with a key that works or at the sign-in service."""
+        if not self.directory().is_active(name_of(person)):
+            return False
+        signs_in = holder.tenant == self.provider_tenant and self._is_known(person)
+        return signs_in or name_of(person) in holder.with_keys
 
     async def _session(self, cookie: str) -> Caller:
         session = await self.sessions.use(cookie)
