@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TypeAlias
 
 from placet.contracts.canonical import NotStrictJson, parse_arguments
@@ -43,6 +44,7 @@ from placet.policy.rules.outcomes import (
     staged_permits,
 )
 from placet.policy.rules.staging import staged_before, wanted_entries
+from placet.policy.rules.verdicts import NOTHING, VETO_WINDOW
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
 from placet.policy.store import limits as limit_store
@@ -267,12 +269,13 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     call = proposed.call
     history = await store.load_history(work, call) if rulebook.uses_history else {}
     asked = await store.load_approval(work, proposed.tenant, call.call_id)
+    held = edits.Held(asked, history, await _reserved(work, call, proposed.rule))
     if call.tool == COMMIT_TOOL:
         staged = await store.load_staged(work, call, edits.proposed_entries(proposed))
-        answer = edits.judged_commit(proposed, asked, staged, rulebook, history)
+        answer = edits.judged_commit(proposed, held, staged, rulebook)
         work.emit(signed(answer, deps.signer, work.now))
         return
-    answer = edits.judged(proposed, asked, rulebook, history)
+    answer = edits.judged(proposed, held, rulebook)
     if answer.accepted:
         await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))
     work.emit(signed(answer, deps.signer, work.now))
@@ -295,7 +298,7 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
         wanted = wanted_entries(facts.arguments)
         facts = replace(facts, staged=await store.load_staged(work, call, wanted))
         entries = await store.load_staged_facts(work, call, wanted)
-    verdict = judge_within(facts, rulebook, approved.rule)
+    verdict = judge_within(facts, rulebook, approved.rule, await _reserved(work, call, approved.rule))
     denied = [(each, found) for each in entries if (found := judge(each, rulebook)).effect is Effect.DENY]
     stays = verdict.effect not in {Effect.DENY, Effect.STAGE}
     work.record(records.judged_again(facts, denied[0][1] if stays and denied else verdict))
@@ -308,6 +311,11 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
     else:
         what = approved.model_dump(include={"tenant", "pool", "permit"})
         work.emit(ToolCallPermitted(**what, call=call.bare()))
+
+
+async def _reserved(work: Work, call: ToolCall, rule: str) -> Mapping[str, Decimal]:
+    """Return what a call that `rule` held has of the limits of another rule, by counter."""
+    return await limit_store.reserved(work, call.tenant, call.call_id) if rule == VETO_WINDOW else NOTHING
 
 
 async def abandon_approved(message: AbandonCall, work: Work) -> None:

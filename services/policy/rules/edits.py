@@ -7,7 +7,8 @@ now must hold it by the same rule for the same people, or let it run without ask
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, parse_arguments
@@ -42,22 +43,28 @@ _WHO = (
 _LEFT_ASKS_OTHERS = "What would be left asks others than those who are asked here, so it cannot be decided here."
 
 
-def judged(
-    proposed: EditProposed, asked: ApprovalRule | None, rulebook: Rulebook, history: Mapping[str, Any]
-) -> EditJudged:
-    """Return policy's answer to an edit; raise SecurityAlert where the digest is not the one of exactly this call.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What policy knows of a held call beside the call itself."""
 
-    `asked` is whom the verdict on the call asked, None where nobody knows any more; `history` is what conditions may
-    ask about earlier calls, empty where no rule does.
-    """
+    #: Whom its verdict asked; None where nobody knows any more.
+    asked: ApprovalRule | None
+    #: What conditions may ask about earlier calls; empty where no rule does.
+    history: Mapping[str, Any]
+    #: What it has of limits, by counter; looked up where a veto window holds it.
+    reserved: Mapping[str, Decimal] = field(default_factory=dict)
+
+
+def judged(proposed: EditProposed, held: Held, rulebook: Rulebook) -> EditJudged:
+    """Return policy's answer to an edit; raise SecurityAlert where the digest is not the one of exactly this call."""
     call = proposed.call
     check_digest(call, proposed.tenant)
     try:
-        facts = replace(CallFacts.of(call), history=history)
+        facts = replace(CallFacts.of(call), history=held.history)
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
-    verdict = judge_within(facts, rulebook, proposed.rule)
-    problem, spec = _problem(proposed, asked, facts, verdict, rulebook), verdict.spec
+    verdict = judge_within(facts, rulebook, proposed.rule, held.reserved)
+    problem, spec = _problem(proposed, held.asked, facts, verdict, rulebook), verdict.spec
     if problem or spec is None:
         return _answer(proposed, rulebook, problem=problem)
     arguments = dict(facts.arguments)
@@ -72,33 +79,29 @@ def proposed_entries(proposed: EditProposed) -> list[str]:
 
 
 def judged_commit(
-    proposed: EditProposed,
-    asked: ApprovalRule | None,
-    staged: tuple[StagedEntry, ...],
-    rulebook: Rulebook,
-    history: Mapping[str, Any],
+    proposed: EditProposed, held: Held, staged: tuple[StagedEntry, ...], rulebook: Rulebook
 ) -> EditJudged:
     """Return policy's answer to an edit of a commit: entries may be left out, and nothing else may change.
 
-    Who was asked, `asked`, stays, so what is left may ask nobody else: it is judged anew. `staged` are the entries of
+    Who was asked stays, so what is left may ask nobody else: it is judged anew. `staged` are the entries of
     the commit as it was proposed. That the tree fits the entries is for the executor to see, which has their contents.
     """
     call = proposed.call
     check_digest(call, proposed.tenant)
     try:
-        facts = replace(CallFacts.of(call), history=history)
+        facts = replace(CallFacts.of(call), history=held.history)
         before = parse_arguments(call.edited.proposed) if call.edited else {}
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
     kept, known = wanted_entries(facts.arguments), iter(wanted_entries(before))
     chosen = tuple(entry for entry in staged if entry.call_id in kept)
-    verdict = judge_within(replace(facts, staged=chosen), rulebook, proposed.rule)
+    verdict = judge_within(replace(facts, staged=chosen), rulebook, proposed.rule, held.reserved)
     if verdict.effect is Effect.DENY:
         return _answer(proposed, rulebook, problem=verdict.reason)
     if facts.arguments.get("workspace_id") != before.get("workspace_id") or not all(each in known for each in kept):
         problem = "Of a commit entries can be left out; none can be added, and their order stays."
         return _answer(proposed, rulebook, problem=problem)
-    if verdict.approval and (asked is None or not covers(asked, verdict.approval)):
+    if verdict.approval and (held.asked is None or not covers(held.asked, verdict.approval)):
         return _answer(proposed, rulebook, problem=_LEFT_ASKS_OTHERS)
     return _answer(proposed, rulebook, summary=summary_of(chosen, call.language), shown=call.arguments)
 

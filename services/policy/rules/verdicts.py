@@ -5,8 +5,10 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from types import MappingProxyType
 
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import COMMIT_TOOL, StagePlan
@@ -23,6 +25,8 @@ _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
 #: The rule of a verdict that a veto window made.
 VETO_WINDOW = "veto-window"
+#: What a call has reserved that took nothing of any limit.
+NOTHING: Mapping[str, Decimal] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +139,16 @@ def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collect
             return
 
 
-def judge_within(call: CallFacts, rulebook: Rulebook, rule: str) -> Verdict:
+def judge_within(call: CallFacts, rulebook: Rulebook, rule: str, reserved: Mapping[str, Decimal] = NOTHING) -> Verdict:
     """Return the verdict on a call of which people decide, or decided, because `rule` held it.
 
-    Another rule with limits decides nothing here: nobody took room for the call there, so what stands below counts.
-    What a veto window held had room wherever it needed some.
+    Another rule with limits decides nothing here, so what stands below counts, unless the call has room there: what a
+    veto window held took it of the rule that let it through. `reserved` is that by counter; an edit takes no more.
     """
     passed_over: frozenset[str] = frozenset()
-    while (verdict := judge(call, rulebook, passed_over)).demands and rule not in {verdict.rule, VETO_WINDOW}:
+    while (verdict := judge(call, rulebook, passed_over)).demands and verdict.rule != rule:
+        if all(each.amount <= reserved.get(each.counter_id, -1) for each in verdict.demands):
+            break
         passed_over |= {verdict.rule}
     return verdict
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from decimal import Decimal
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -75,6 +76,11 @@ _TAKE = sa.text(
     sa.bindparam("windows", type_=pg.ARRAY(sa.Integer)),
     sa.bindparam("call_id", type_=sa.Text),
     sa.bindparam("tenant", type_=sa.Text),
+)
+_RESERVED = sa.select(RESERVATIONS.c.counter_id, RESERVATIONS.c.amount).where(
+    RESERVATIONS.c.call_id == sa.bindparam("holder"),
+    RESERVATIONS.c.tenant == sa.bindparam("owner"),
+    RESERVATIONS.c.released_at.is_(None),
 )
 _GIVE_BACK = (
     sa.update(RESERVATIONS)
@@ -152,6 +158,12 @@ async def _hardly_waiting(work: Work) -> AsyncIterator[None]:
     await work.connection.execute(_WAIT_AT_MOST, {"wait": _HARDLY_MS})
     yield
     await work.connection.execute(_WAIT_AT_MOST, {"wait": before})
+
+
+async def reserved(work: Work, tenant: str, call_id: str) -> dict[str, Decimal]:
+    """Return what a call has of each counter, by its id; nothing of what it gave back."""
+    rows = await work.connection.execute(_RESERVED, {"holder": call_id, "owner": tenant})
+    return {row.counter_id: row.amount for row in rows}
 
 
 async def give_back(work: Work, tenant: str, call_id: str, kind: str) -> int:

@@ -64,7 +64,7 @@ def judged(
     """Return policy's answer to an edit of a call that rule `payments` held for operators."""
     call = a_call(tool="pay", arguments=arguments, schema_digest=PAY.schema_digest, **changes)
     proposed = EditProposed(tenant="acme", edit_id="edit-1", approval_id="approval-1", rule=rule, call=call)
-    return edits.judged(proposed, asked, rulebook, {})
+    return edits.judged(proposed, edits.Held(asked, {}), rulebook)
 
 
 @pytest.mark.parametrize("amount", [5, 299])
@@ -132,7 +132,7 @@ def test_an_edit_of_a_tool_that_has_changed_is_refused() -> None:
     """The schema is the one of the rulebook as it is now."""
     call = a_call(tool="pay", arguments={"amount": 5})
     proposed = EditProposed(tenant="acme", edit_id="e", approval_id="a", rule="payments", call=call)
-    assert not edits.judged(proposed, ASKED, RULEBOOK, {}).accepted
+    assert not edits.judged(proposed, edits.Held(ASKED, {}), RULEBOOK).accepted
 
 
 def test_a_digest_that_does_not_fit_is_an_attack() -> None:

@@ -18,7 +18,7 @@ from placet.policy.rulebook import rulebook_from
 from placet.policy.rulebook.check import check_source
 from placet.policy.rules import CallFacts, Effect, Rulebook, judge
 from placet.policy.rules.cases import cases_from, run_cases
-from placet.policy.rules.edits import judged_commit, proposed_entries
+from placet.policy.rules.edits import Held, judged_commit, proposed_entries
 from placet.policy.rules.explain import call_from, explain
 from placet.policy.rules.simulate import Past, Replay
 from placet.policy.rules.staging import (
@@ -277,7 +277,7 @@ def left_out(
     call = call.model_copy(update={"edited": edited})
     asked = EditProposed(tenant="acme", edit_id="e1", approval_id="p1", rule="default:commit_changes", call=call)
     staged = [an_entry(each, FINANCE, changes=each == "a") for each in proposed_entries(asked)]
-    return judged_commit(asked, asked_before, tuple(staged), rulebook(), {})
+    return judged_commit(asked, Held(asked_before, {}), tuple(staged), rulebook())
 
 
 def test_entries_may_be_left_out() -> None:

@@ -1,0 +1,140 @@
+"""Edits of what a veto window holds, on real PostgreSQL: none passes a limit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from placet.contracts.messages import ApprovalRequested, EditJudged, ToolCall, ToolCallProposed
+from placet.contracts.signing import Signer
+from placet.policy.rulebook import load_rulebook
+from placet.policy.rules import Rulebook
+from placet.policy.settings import PolicySettings
+from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.test_judging_again import an_approved
+from tests.support.house import Replica
+from tests.support.policy_builders import a_proposal, an_edit, an_end, kinds
+
+#: A label says which rule holds a call first; what is left of `pay` is free, and of `send` as far as it has room.
+EDITED = """\
+tools:
+  pay: &tool
+    description: Pay somebody.
+    category: unsafe_api
+    parameters: {type: object, properties: {amount: {type: number}}}
+  send: *tool
+rules:
+  - name: marked
+    match: {labels: {marked: "*"}}
+    effect: require_approval
+    reason: It is marked.
+    approval: {approvers: ["person:ada"], edits: true, veto_window_seconds: 600, veto_within: tenant}
+  - name: free
+    match: {tool: pay}
+    effect: allow
+    reason: It is little.
+  - name: tiny
+    match: {tool: send}
+    when: arguments.amount < 2
+    effect: allow
+    reason: It is nothing.
+  - name: little
+    match: {tool: send}
+    effect: allow
+    reason: A hundred a day.
+    limits: [{sum: {argument: amount, at_most: 100}, per: tenant, within: 1d}]
+  - name: over
+    match: {tool: send}
+    effect: deny
+    reason: More than a hundred a day.
+"""
+
+
+@pytest.fixture(scope="session")
+def editing(settings: PolicySettings) -> PolicySettings:
+    """Settings that name that rulebook."""
+    path = settings.keys / "editing.yaml"
+    path.write_text(f"directory: {settings.keys}/people.yaml\n{EDITED}")
+    return settings.model_copy(update={"rulebook": path})
+
+
+@pytest.fixture
+def book(editing: PolicySettings) -> Rulebook:
+    """That rulebook."""
+    return load_rulebook(editing.rulebook)
+
+
+@pytest.fixture
+async def policy(policy_url: str, editing: PolicySettings) -> AsyncIterator[Replica]:
+    """Policy, judging by it."""
+    async with two_replicas(policy_url, editing) as (replica, _):
+        yield replica
+
+
+def a_call_of(book: Rulebook, tool: str, amount: float, label: str = "", **changes: Any) -> ToolCallProposed:
+    """Return the proposal of a call, in a conversation with a label."""
+    return a_proposal(book, tool, arguments={"amount": amount}, labels={label: "yes"} if label else {}, **changes)
+
+
+async def denied(policy: Replica, book: Rulebook, tool: str, amount: float) -> None:
+    """Have a call held for ada, and denied by bob, in a conversation of its own."""
+    proposed = a_call_of(book, tool, amount, "marked", conversation_id="first")
+    assert ["ApprovalRequested"] == kinds(await policy.send(proposed))
+    await policy.send(an_end(proposed.call))
+
+
+async def held(policy: Replica, proposed: ToolCallProposed, rule: str) -> ToolCall:
+    """Have a call held by a rule; return it."""
+    (sent,) = await policy.send(proposed)
+    assert isinstance(sent, ApprovalRequested)
+    assert rule == sent.rule
+    return proposed.call
+
+
+async def edited(policy: Replica, call: ToolCall, amount: float, signer: Signer, rule: str) -> EditJudged:
+    """Return what policy says of a call with another amount."""
+    (judged,) = await policy.send(an_edit(call, amount, signer, rule=rule))
+    assert isinstance(judged, EditJudged)
+    return judged
+
+
+async def test_an_edit_takes_no_more_than_a_held_call_has(policy: Replica, book: Rulebook, approver: Signer) -> None:
+    """A window holds what has room for 5: more than that is as if it had none, and less keeps what it has."""
+    await denied(policy, book, "send", 5)
+    call = await held(policy, a_call_of(book, "send", 5), "veto-window")
+    answers = [await edited(policy, call, amount, approver, "veto-window") for amount in (5_000, 50, 3)]
+    assert [False, False, True] == [each.accepted for each in answers]
+    assert [{"amount": 5, "released_at": None}] == await policy.rows(
+        "SELECT amount, released_at FROM policy.reservations"
+    )
+
+
+async def test_an_edit_of_what_needed_no_room_takes_none(policy: Replica, book: Rulebook, approver: Signer) -> None:
+    """A rule without limits let it through; one with limits does not let the edited call run."""
+    await denied(policy, book, "send", 1)
+    call = await held(policy, a_call_of(book, "send", 1), "veto-window")
+    assert not (await edited(policy, call, 50, approver, "veto-window")).accepted
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"), [(5, "ToolCallPermitted"), (3, "ToolCallPermitted"), (50, "ToolCallRefused")]
+)
+async def test_what_was_edited_is_judged_again_within_its_room(
+    policy: Replica, book: Rulebook, approver: Signer, amount: int, expected: str
+) -> None:
+    """Approved under another rulebook, a call runs by a limited rule only as far as it has room there."""
+    await denied(policy, book, "send", 5)
+    call = await held(policy, a_call_of(book, "send", 5), "veto-window")
+    approved = an_approved(an_edit(call, amount, approver).call, approver)
+    sent = await policy.send(approved.model_copy(update={"rule": "veto-window"}))
+    assert [expected] == kinds(sent)
+
+
+async def test_what_gave_its_room_back_has_none(policy: Replica, book: Rulebook, approver: Signer) -> None:
+    """A call that is said to be over, rightly or not, is not let through by a limit that counts it no more."""
+    await denied(policy, book, "send", 5)
+    call = await held(policy, a_call_of(book, "send", 5), "veto-window")
+    await policy.execute("UPDATE policy.reservations SET released_at = now(), released_as = 'expired'")
+    assert not (await edited(policy, call, 4, approver, "veto-window")).accepted
