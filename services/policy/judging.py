@@ -24,11 +24,11 @@ def takes_more(first: Verdict, rulebook: Rulebook) -> bool:
 async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook, counters: Counters) -> Verdict:
     """Return the verdict on a call that stands; `first` is what the rules say. What it takes is taken."""
     verdict = await _within_limits(counters, call, first, rulebook)
-    earlier = await watched_store.find(work, call) if rulebook.uses_veto_windows else None
-    if earlier is None:
+    earlier = await watched_store.find(work, call) if rulebook.uses_veto_windows else ()
+    if not earlier:
         verdict = await _by_grant(work, call, verdict, rulebook.directory)
     else:
-        work.record(records.asked_again(call, verdict, earlier))
+        work.record(*(records.asked_again(call, verdict, each) for each in earlier))
         verdict = watched.held_again(verdict, earlier)
     if watched.is_watched(verdict):
         await watched_store.add(work, call, verdict)

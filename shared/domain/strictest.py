@@ -14,6 +14,7 @@ from placet.contracts.messages.approvals import Strength
 
 _STRENGTHS: tuple[str, ...] = get_args(Strength)
 _REASONS = ("never", "deny", "always")
+_WITHIN = ("conversation", "requester", "tenant")
 
 T = TypeVar("T")
 
@@ -53,8 +54,10 @@ def strictest(rules: Sequence[ApprovalRule]) -> ApprovalRule:
         "independent": all(rule.independent for rule in rules),
         "by_message": all(rule.by_message for rule in rules),
         "veto_window_seconds": max(rule.veto_window_seconds for rule in rules),
+        "veto_on": "tool" if any(rule.veto_on == "tool" for rule in rules) else "arguments",
+        "veto_within": max((rule.veto_within for rule in rules), key=_WITHIN.index),
     }
-    agreed = ("grants", "on_message_while_pending", "while_pending", "veto_on")
+    agreed = ("grants", "on_message_while_pending", "while_pending")
     values |= {name: getattr(first, name) for name in agreed if _agree(getattr(rule, name) for rule in rules)}
     return ApprovalRule(**values)
 

@@ -132,7 +132,14 @@ def problem(arguments: Mapping[str, Any], entries: Sequence[StagedEntry] | None)
 REASONS_MAX = 3
 #: What is said of a single call's arguments says nothing of a commit: grants and veto windows stay out, and people may
 #: always leave entries out.
-_CLEARED = {"grants": None, "edits": True, "veto_window_seconds": 0, "veto_on": "arguments", "independent": False}
+_CLEARED = {
+    "grants": None,
+    "edits": True,
+    "veto_window_seconds": 0,
+    "veto_on": "arguments",
+    "veto_within": "conversation",
+    "independent": False,
+}
 
 
 def names_people(entries: Sequence[StagedEntry]) -> bool:

@@ -6,7 +6,7 @@ denial later than the agent may, and in between the same call must not slip thro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,11 +14,14 @@ from typing import Any
 from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.domain.card_text import visible
+from placet.domain.strictest import strictest
 from placet.policy.rules.model import Effect
 from placet.policy.rules.verdicts import VETO_WINDOW, Verdict
 
 #: What the model is told where a rule would stage what waits, or was denied.
 NOT_STAGED = "the same waits for people, or they denied it lately, and meanwhile it is not staged"
+#: Denials that people are told of when a call is asked again.
+DENIALS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +48,27 @@ def is_watched(verdict: Verdict) -> bool:
     return held and verdict.approval is not None and verdict.approval.veto_window_seconds > 0
 
 
-def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
-    """Return the verdict on a call that an earlier one stands in the way of.
+def terms_of(earlier: Sequence[Watched]) -> ApprovalRule:
+    """Return who decides what earlier calls stand in the way of: the people of each, and none of them allows more."""
+    return strictest([each.approval.model_copy(update={"grants": None}) for each in earlier])
 
-    What would run is held for the people of the earlier call, and nobody can allow it from now on. What is held anyway
+
+def held_again(verdict: Verdict, earlier: Sequence[Watched]) -> Verdict:
+    """Return the verdict on a call that earlier ones, at least one, stand in the way of.
+
+    What would run is held for the people of each of them, and nobody can allow it from now on. What is held anyway
     stays with the people of its rule. What would be staged is refused: its commit asks others, or nobody, and those who
     denied it must not say yes in their place. What does not run stays as it is.
     """
     match verdict.effect:
         case Effect.ALLOW:
-            terms = earlier.approval.model_copy(update={"grants": None})
             return replace(
                 verdict,
                 effect=Effect.REQUIRE_APPROVAL,
                 rule=VETO_WINDOW,
                 reason=_told(earlier),
                 model_reason="",
-                approval=terms,
+                approval=terms_of(earlier),
             )
         case Effect.STAGE:
             return replace(
@@ -73,15 +80,19 @@ def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
                 approval=None,
                 plan=None,
             )
-        case Effect.REQUIRE_APPROVAL if earlier.denied_at:
+        case Effect.REQUIRE_APPROVAL if earlier[0].denied_at:
             return replace(verdict, reason=f"{verdict.reason} {_told(earlier)}")
         case _:
             return verdict
 
 
-def _told(earlier: Watched) -> str:
-    if earlier.denied_at is None:
-        return "Asked again while the same waits for people."
-    at = f"{earlier.denied_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def _told(earlier: Sequence[Watched]) -> str:
+    """Return what people are told: of denials, which come first, else of what waits."""
+    denials = [_denial(each, each.denied_at) for each in earlier if each.denied_at is not None]
+    return " ".join(denials[:DENIALS_MAX]) or "Asked again while the same waits for people."
+
+
+def _denial(earlier: Watched, denied_at: datetime) -> str:
+    at = f"{denied_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     words = f': "{visible(earlier.reason)}"' if earlier.reason else ""
     return f"Asked again: {visible(earlier.denied_by)} denied it at {at}{words}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,22 +17,31 @@ from placet.runtime.database import table_of
 from placet.runtime.work import Work
 
 WATCHED = table_of(WatchedCallRow)
+#: Most terms of earlier calls that are asked for together; rulebooks have fewer.
+FOUND_MAX = 20
 
 
 def _find_statement() -> sa.Select[Any]:
-    """Find the call that stands in the way the most: the same arguments first, then a denial, then the newest."""
+    """Find what stands in the way, of calls with the same terms one: a denial first, then the same arguments."""
     c, same = WATCHED.c, WATCHED.c.arguments_digest == sa.bindparam("arguments_digest")
     here = c.conversation_id == sa.bindparam("conversation_id")
     theirs = c.requester == sa.bindparam("requester")
     # Said twice, so that the index of those that reach further is found.
     wide = sa.and_(sa.text("veto_within <> 'conversation'"), sa.or_(c.veto_within == "tenant", theirs))
-    return (
-        sa.select(c.call_id, c.approval, c.denied_at, c.denied_by, c.reason)
+    found = (
+        sa.select(c.call_id, c.approval, c.denied_at, c.denied_by, c.reason, c.asked_at, same.label("same"))
         .where(*(c[name] == sa.bindparam(name) for name in ("tenant", "tool")), sa.or_(here, wide))
         .where(sa.or_(same, c.veto_on == "tool"), sa.or_(c.until.is_(None), c.until > sa.func.clock_timestamp()))
-        .order_by(same.desc(), c.denied_at.desc().nulls_last(), c.asked_at.desc())
-        .limit(1)
+        .where(c.call_id != sa.bindparam("call_id"))
+        .ext(pg.distinct_on(c.approval))
+        .order_by(c.approval, *_first(c, same))
+        .subquery()
     )
+    return sa.select(found).order_by(*_first(found.c, found.c.same)).limit(FOUND_MAX)
+
+
+def _first(c: sa.ColumnCollection[str, Any], same: sa.ColumnElement[bool]) -> Sequence[sa.ColumnElement[Any]]:
+    return c.denied_at.is_(None), same.desc(), c.denied_at.desc(), c.asked_at.desc()
 
 
 def _waiting() -> sa.ColumnElement[bool]:
@@ -68,13 +77,13 @@ _DENY = _deny_statement()
 _FORGET = sa.delete(WATCHED).where(_waiting())
 
 
-async def find(work: Work, call: CallFacts) -> Watched | None:
-    """Return the earlier call that stands in the way of `call`; None where none does."""
-    row = (await work.connection.execute(_FIND, _of_call(call))).one_or_none()
-    if row is None:
-        return None
-    terms = ApprovalRule.model_validate_json(row.approval)
-    return Watched(row.call_id, terms, row.denied_at, row.denied_by, row.reason)
+async def find(work: Work, call: CallFacts) -> Sequence[Watched]:
+    """Return the earlier calls that stand in the way of `call`, denials first; of those with the same terms one."""
+    rows = await work.connection.execute(_FIND, {**_of_call(call), "call_id": call.call_id})
+    return [
+        Watched(row.call_id, ApprovalRule.model_validate_json(row.approval), row.denied_at, row.denied_by, row.reason)
+        for row in rows
+    ]
 
 
 async def add(work: Work, call: CallFacts, verdict: Verdict) -> None:

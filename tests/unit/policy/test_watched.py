@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from placet.contracts.messages.approvals import ApprovalRule, GrantTerms
+from placet.contracts.messages.approvals import ApprovalRule, Demand, GrantTerms, Panel
 from placet.contracts.messages.stage import StagePlan
 from placet.policy.rules import Effect, Verdict
 from placet.policy.rules.verdicts import VETO_WINDOW
@@ -22,8 +22,8 @@ def a_verdict(effect: Effect, approval: ApprovalRule | None = None) -> Verdict:
     return Verdict(effect, "rule", "As the rule says.", "", "0" * 64, approval=approval)
 
 
-def denied(**changes: Any) -> Watched:
-    """Return a call that people denied."""
+def denied(**changes: Any) -> list[Watched]:
+    """Return what stands in the way: a call that people denied."""
     fields: dict[str, Any] = {
         "call_id": "c1",
         "approval": TERMS,
@@ -31,7 +31,7 @@ def denied(**changes: Any) -> Watched:
         "denied_by": "person:bob",
         "reason": "Too much.",
     }
-    return Watched(**(fields | changes))
+    return [Watched(**(fields | changes))]
 
 
 def test_a_denied_call_that_would_run_is_held() -> None:
@@ -64,9 +64,20 @@ def test_what_does_not_run_stays_as_it_is() -> None:
 
 def test_a_call_that_still_waits_holds_the_same_call() -> None:
     """Policy may not have heard of the denial yet; what is held anyway is not said to be denied."""
-    waiting, held = Watched("c1", TERMS), a_verdict(Effect.REQUIRE_APPROVAL, OTHERS)
+    waiting, held = [Watched("c1", TERMS)], a_verdict(Effect.REQUIRE_APPROVAL, OTHERS)
     assert "Asked again while the same waits for people." == held_again(a_verdict(Effect.ALLOW), waiting).reason
     assert held == held_again(held, waiting)
+
+
+def test_the_people_of_each_call_in_the_way_decide() -> None:
+    """Also of one that waits; of several denials the first are told."""
+    waiting = Watched("c2", OTHERS)
+    verdict = held_again(a_verdict(Effect.ALLOW), [*denied(), *denied(call_id="c3", reason="No."), waiting])
+    assert verdict.approval == ApprovalRule(
+        approvers=TERMS.approvers, also=[Demand(panels=[Panel(approvers=["requester"])])], veto_window_seconds=600
+    )
+    told = "Asked again: person:bob denied it at 2026-03-04 05:06 UTC"
+    assert f'{told}: "Too much.". {told}: "No.".' == verdict.reason
 
 
 def test_nobody_hides_anything_in_a_denial() -> None:

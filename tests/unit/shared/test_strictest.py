@@ -64,6 +64,13 @@ def test_the_stricter_word_stands() -> None:
     )
 
 
+def test_a_denial_counts_as_far_as_for_any_of_them() -> None:
+    """For any arguments, in the whole tenant and for the longest time where one of the rules says so."""
+    one = rule(FINANCE, veto_window_seconds=60, veto_on="tool")
+    found = strictest([one, rule(LEADS, veto_window_seconds=90, veto_within="tenant")])
+    assert ("tool", "tenant", 90) == (found.veto_on, found.veto_within, found.veto_window_seconds)
+
+
 def test_an_escalation_of_one_rule_gives_no_place_in_the_others() -> None:
     """It reminds people instead: whom one rule asks late would else decide about what the other rule guards."""
     late = Escalation(after_seconds=60, approvers=["group:leads"])
