@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeAlias
@@ -45,6 +46,7 @@ from placet.policy.rules.outcomes import (
 )
 from placet.policy.rules.staging import staged_before, wanted_entries
 from placet.policy.rules.verdicts import NOTHING, VETO_WINDOW
+from placet.policy.rules.watched import Watched
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
 from placet.policy.store import limits as limit_store
@@ -269,13 +271,17 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     call = proposed.call
     history = await store.load_history(work, call) if rulebook.uses_history else {}
     asked = await store.load_approval(work, proposed.tenant, call.call_id)
-    held = edits.Held(asked, history, await _reserved(work, call, proposed.rule))
+    earlier: Sequence[Watched] = ()
+    if rulebook.uses_veto_windows:
+        # What is no strict JSON is the same as nothing, and refused.
+        with suppress(NotStrictJson):
+            earlier = await watched_store.find(work, CallFacts.of(call))
+    held = edits.Held(asked, history, await _reserved(work, call, proposed.rule), earlier)
     if call.tool == COMMIT_TOOL:
         staged = await store.load_staged(work, call, edits.proposed_entries(proposed))
         answer = edits.judged_commit(proposed, held, staged, rulebook)
-        work.emit(signed(answer, deps.signer, work.now))
-        return
-    answer = edits.judged(proposed, held, rulebook)
+    else:
+        answer = edits.judged(proposed, held, rulebook)
     if answer.accepted:
         await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))
     work.emit(signed(answer, deps.signer, work.now))

@@ -6,7 +6,7 @@ now must hold it by the same rule for the same people, or let it run without ask
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,7 @@ from placet.policy.rules.model import RESERVED_NAMES, Effect, Rulebook
 from placet.policy.rules.outcomes import summary_of
 from placet.policy.rules.staging import StagedEntry, wanted_entries
 from placet.policy.rules.verdicts import Verdict, judge_within
+from placet.policy.rules.watched import Watched, terms_of
 
 #: What of an approval says who decides, and how; the rest of it only says when and where they are asked.
 _WHO = (
@@ -40,6 +41,8 @@ _WHO = (
     "by_message",
 )
 
+#: Who and where is not told: whoever edits may be a stranger to those.
+_WATCHED = "waits for others too, or people denied it lately, so they would have to decide"
 _LEFT_ASKS_OTHERS = "What would be left asks others than those who are asked here, so it cannot be decided here."
 
 
@@ -53,6 +56,14 @@ class Held:
     history: Mapping[str, Any]
     #: What it has of limits, by counter; looked up where a veto window holds it.
     reserved: Mapping[str, Decimal] = field(default_factory=dict)
+    #: Other calls that stand in the way of the changed one.
+    earlier: Sequence[Watched] = ()
+
+    def is_others(self, verdict: Verdict) -> bool:
+        """Tell whether a changed call that would run unasked waits for others elsewhere, or was denied for others."""
+        if verdict.effect is not Effect.ALLOW or not self.earlier:
+            return False
+        return self.asked is None or not covers(self.asked, terms_of(self.earlier))
 
 
 def judged(proposed: EditProposed, held: Held, rulebook: Rulebook) -> EditJudged:
@@ -64,7 +75,7 @@ def judged(proposed: EditProposed, held: Held, rulebook: Rulebook) -> EditJudged
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
     verdict = judge_within(facts, rulebook, proposed.rule, held.reserved)
-    problem, spec = _problem(proposed, held.asked, facts, verdict, rulebook), verdict.spec
+    problem, spec = _problem(proposed, held, facts, verdict, rulebook), verdict.spec
     if problem or spec is None:
         return _answer(proposed, rulebook, problem=problem)
     arguments = dict(facts.arguments)
@@ -103,12 +114,12 @@ def judged_commit(
         return _answer(proposed, rulebook, problem=problem)
     if verdict.approval and (held.asked is None or not covers(held.asked, verdict.approval)):
         return _answer(proposed, rulebook, problem=_LEFT_ASKS_OTHERS)
+    if held.is_others(verdict):
+        return _answer(proposed, rulebook, problem=f"What would be left {_WATCHED}.")
     return _answer(proposed, rulebook, summary=summary_of(chosen, call.language), shown=call.arguments)
 
 
-def _problem(
-    proposed: EditProposed, asked: ApprovalRule | None, facts: CallFacts, verdict: Verdict, rulebook: Rulebook
-) -> str:
+def _problem(proposed: EditProposed, held: Held, facts: CallFacts, verdict: Verdict, rulebook: Rulebook) -> str:
     """Return why the changed call may not be approved: the argument, and what is allowed; empty where it may."""
     spec = verdict.spec
     if spec is not None and (errors := validate_arguments(spec, dict(facts.arguments))):
@@ -116,9 +127,9 @@ def _problem(
     changed = _changed(proposed, facts, spec)
     match verdict.effect:
         case Effect.ALLOW:
-            return ""
+            return f"With {changed}, the call {_WATCHED}." if held.is_others(verdict) else ""
         case Effect.REQUIRE_APPROVAL:
-            return _held_elsewhere(proposed, asked, verdict, changed, rulebook)
+            return _held_elsewhere(proposed, held.asked, verdict, changed, rulebook)
         case _ if verdict.rule in RESERVED_NAMES:
             return verdict.reason
         case _:
