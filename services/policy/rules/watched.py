@@ -19,7 +19,9 @@ from placet.policy.rules.model import Effect
 from placet.policy.rules.verdicts import VETO_WINDOW, Verdict
 
 #: What the model is told where a rule would stage what waits, or was denied.
-NOT_STAGED = "the same waits for people, or they denied it lately, and meanwhile it is not staged"
+NOT_STAGED = (
+    "The call did not run: the same waits for people, or they denied it lately, and meanwhile it is not staged."
+)
 #: Denials that people are told of when a call is asked again.
 DENIALS_MAX = 3
 
