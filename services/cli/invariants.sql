@@ -275,8 +275,9 @@ LEFT JOIN policy.grant_uses AS u ON u.grant_id = g.grant_id AND u.returned_at IS
 GROUP BY g.tenant, g.grant_id, g.uses, g.uses_left HAVING count(u.call_id) + g.uses_left <> g.uses
 
 -- name: denied_stays_denied
--- 23: What people denied is not let through by a rule, nor staged, while the veto window is open.
-SELECT v.tenant, v.call_id AS subject, 'let through, though ' || w.call_id || ' was denied at ' || w.denied_at AS found
+-- 23: What people denied is neither let through by a rule nor staged while the veto window is open.
+SELECT v.tenant, v.call_id AS subject, CASE v.effect WHEN 'stage' THEN 'staged' ELSE 'let through' END
+    || ', though ' || w.call_id || ' was denied at ' || w.denied_at AS found
 FROM policy.watched_calls AS w
 JOIN policy.verdicts AS v ON v.tenant = w.tenant AND v.tool = w.tool AND v.effect IN ('allow', 'stage')
     AND v.judged_at > w.denied_at AND v.judged_at < w.until

@@ -55,6 +55,14 @@ def _execution(**said: Any) -> Row:
     return row("executor.executions", **values | said)
 
 
+def _denied(effect: str) -> list[Row]:
+    """Return a call that people denied, and what became of the same later."""
+    return [
+        row("policy.watched_calls", call_id="w", tool="pay", denied_at=_LONG_AGO, until="infinity", veto_on="tool"),
+        row("policy.verdicts", call_id="x", tool="pay", effect=effect, judged_at=_LATER),
+    ]
+
+
 def _moved(service: str, machine: str, before: str | None, after: str, event: str = "", **said: Any) -> Row:
     values = {"machine": machine, "subject_id": "x", "from_state": before, "to_state": after, "event": event}
     return row(f"{service}.history", **values | {"at": _LONG_AGO} | said)
@@ -154,10 +162,7 @@ PLANTED: Mapping[str, Sequence[Row]] = {
         row("policy.grants", grant_id="g", uses=2, uses_left=2),
         row("policy.grant_uses", call_id="x", grant_id="g"),
     ],
-    "denied_stays_denied": [
-        row("policy.watched_calls", call_id="w", tool="pay", denied_at=_LONG_AGO, until="infinity", veto_on="tool"),
-        row("policy.verdicts", call_id="x", tool="pay", effect="allow", judged_at=_LATER),
-    ],
+    "denied_stays_denied": _denied("allow"),
     "decisions_say_how": [
         row("approval.decisions", decision_id="d", outcome="accepted", person="person:ada", proof="link", signed="")
     ],
@@ -277,6 +282,16 @@ def test_a_right_too_many_is_found(name: str, database: psycopg.Connection) -> N
     for statement in RIGHTS[name]:
         database.execute(statement.encode())
     assert {name} <= _broken(database)
+
+
+@pytest.mark.parametrize(("effect", "became"), [("allow", "let through"), ("stage", "staged")])
+def test_what_became_of_a_denied_call_is_told(effect: str, became: str, database: psycopg.Connection) -> None:
+    """Whoever looks for it knows whether it ran, or waits in a workspace."""
+    for planted in _denied(effect):
+        _plant(database, planted)
+    asked = invariants.ask(database, settled_after_seconds=60)
+    (found,) = next(violations or () for each, violations in asked.items() if each.name == "denied_stays_denied")
+    assert ("x", True) == (found.subject, found.found.startswith(f"{became}, though w was denied"))
 
 
 def test_a_call_that_was_given_up_may_end_otherwise(database: psycopg.Connection) -> None:
