@@ -27,10 +27,11 @@ from placet.policy.rulebook.check import check_source
 from placet.policy.rules import Rulebook
 from placet.policy.rules.cases import Case, cases_from, run_cases
 from placet.policy.rules.explain import CallEntry, call_from, explain
-from placet.policy.rules.simulate import Past, Replay
+from placet.policy.rules.simulate import Kept, Replay
 
-#: Past proposals that one simulation replays at most.
+#: Past proposals that one simulation replays at most, and the bytes that are kept of them.
 REPLAYED_MAX = 20_000
+REPLAYED_BYTES_MAX = 64 << 20
 #: How a text that was sent is called in problems.
 RULEBOOK, CASES, CALL = "rulebook", "cases", "call"
 #: What is said to others than the house: in place of people, and of a call that names another tenant.
@@ -47,12 +48,17 @@ _NICE = 10
 class Limits:
     """What a trial may take: one that waits until another ended is answered within the time that the gateway waits."""
 
-    #: By the clock, and of the processor.
+    #: Of the processor, so that trials at the same moment take nothing from each other.
     seconds: float = 12.0
+    #: By the clock, for what waits and does nothing.
+    clock_seconds: float = 120.0
     memory_bytes: int = 384 << 20
 
     def apply(self) -> None:
-        """Bind this process to them; it is killed where it takes more time, and gets no more memory."""
+        """Bind this process to them; it is killed where it takes more time, and gets no more memory.
+
+        The clock is watched from outside.
+        """
         seconds = max(1, round(self.seconds))
         for limit, value in (
             (resource.RLIMIT_CPU, seconds),
@@ -60,7 +66,7 @@ class Limits:
             (resource.RLIMIT_FSIZE, 0),
             (resource.RLIMIT_CORE, 0),
         ):
-            # Not every system bounds everything; the clock is watched from outside.
+            # Not every system bounds everything.
             with suppress(ValueError, OSError):
                 resource.setrlimit(limit, (value, value))
         os.nice(_NICE)
@@ -87,7 +93,7 @@ class Trial:
         return Directory() if self.tenant else self.directory
 
 
-def report(trial: Trial, past: Iterator[Sequence[Past]]) -> Report:
+def report(trial: Trial, past: Iterator[Sequence[Kept]]) -> Report:
     """Return what a trial comes to; raise RulebookInvalid with what is wrong in what was sent."""
     if trial.kind == "check":
         read = partial(_source, RULEBOOK, trial.rulebook)
@@ -120,10 +126,11 @@ def _own(call: CallEntry, trial: Trial, problem: Problem) -> CallEntry:
     return call.model_copy(update={"tenant": trial.tenant})
 
 
-def _simulated(rulebook: Rulebook, past: Iterator[Sequence[Past]]) -> Simulation:
-    replay = Replay(rulebook)
+def _simulated(rulebook: Rulebook, past: Iterator[Sequence[Kept]]) -> Simulation:
+    replay, size = Replay(rulebook), 0
     for page in past:
-        if replay.calls + len(page) > REPLAYED_MAX:
+        size += sum(len(each.facts) for each in page)
+        if replay.calls + len(page) > REPLAYED_MAX or size > REPLAYED_BYTES_MAX:
             return replay.report(complete=False)
         replay.add(page)
     return replay.report()
@@ -149,7 +156,7 @@ def _source(name: str, text: str) -> YamlSource:
     return parse_yaml(name, text.encode())
 
 
-def _pages(stream: IO[bytes]) -> Iterator[Sequence[Past]]:
+def _pages(stream: IO[bytes]) -> Iterator[Sequence[Kept]]:
     with suppress(EOFError):
         while True:
             yield pickle.load(stream)  # noqa: S301 - from policy, which started this process

@@ -23,7 +23,7 @@ from placet.contracts.messages import RulebookTried, TryRulebook
 from placet.domain.yaml_source import Problem
 from placet.policy import trial_process
 from placet.policy.active import ActiveRulebook
-from placet.policy.rules.simulate import Past
+from placet.policy.rules.simulate import Kept
 from placet.policy.store import rulebooks
 from placet.policy.trial_process import REPLAYED_MAX, RULEBOOK, Limits, Trial
 from placet.runtime.slots import Room
@@ -68,7 +68,7 @@ class Trials:
             left = (asked.until - now).total_seconds()
             if left <= 0:
                 return None
-            limits = replace(limits, seconds=min(limits.seconds, left))
+            limits = replace(limits, clock_seconds=min(limits.clock_seconds, left))
         text, people = self.active.as_file
         tenant = "" if asked.tenant == HOUSE_TENANT else asked.tenant
         trial = Trial(asked.kind, asked.rulebook, asked.cases, asked.call, text, people, limits, tenant)
@@ -83,14 +83,14 @@ class TrialEnded(Exception):
     """A trial took more than it may; the text says so."""
 
 
-async def run(trial: Trial, past: AsyncIterator[Sequence[Past]] | None = None) -> dict[str, Any]:
+async def run(trial: Trial, past: AsyncIterator[Sequence[Kept]] | None = None) -> dict[str, Any]:
     """Return {report, problems} of a trial that replays `past`, the newest first; raise TrialEnded at its limits."""
     limits = trial.limits
     async with _process() as process:
         feeding = asyncio.create_task(_feed(process, trial, past))
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(limits.seconds):
+                async with asyncio.timeout(limits.clock_seconds):
                     said = await _read(process)
                     if not await process.wait():
                         return dict(json.loads(said))
@@ -99,7 +99,10 @@ async def run(trial: Trial, past: AsyncIterator[Sequence[Past]] | None = None) -
             # Never in the midst of a query: its connection would be of no use any more.
             await feeding
     size = limits.memory_bytes // 2**20
-    raise TrialEnded(f"trying it took more than a trial may: {limits.seconds:g} seconds, {size} MiB of memory")
+    raise TrialEnded(
+        f"trying it took more than a trial may: {limits.seconds:g} seconds of the processor,"
+        f" {limits.clock_seconds:g} by the clock, {size} MiB of memory"
+    )
 
 
 @asynccontextmanager
@@ -137,7 +140,7 @@ async def _read(process: Process) -> bytes:
     return bytes(said)
 
 
-async def _feed(process: Process, trial: Trial, past: AsyncIterator[Sequence[Past]] | None) -> None:
+async def _feed(process: Process, trial: Trial, past: AsyncIterator[Sequence[Kept]] | None) -> None:
     """Hand a trial to its process, and the past page by page as it takes them."""
     pipe = _pipe(process.stdin)
     with suppress(BrokenPipeError, ConnectionResetError):

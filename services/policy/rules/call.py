@@ -70,7 +70,7 @@ def kept_text(call: ToolCall, facts: CallFacts) -> str:
     return to_json({"call": told} | ({"history": dict(facts.history)} if facts.history else {})).decode()
 
 
-def facts_from(text: str, columns: Mapping[str, Any]) -> CallFacts:
+def facts_from(text: str | bytes, columns: Mapping[str, Any]) -> CallFacts:
     """Return the facts that `kept_text` kept beside `columns`; raise ValueError or NotStrictJson for another text."""
     kept = from_json(text)
     told = {"shown_arguments": kept["call"].get("arguments")} | kept["call"]

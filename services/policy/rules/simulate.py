@@ -9,7 +9,7 @@ now; where none would be, or one is older than what is replayed, it is left out.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,7 @@ from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import COMMIT_TOOL
 from placet.domain.catalog import render_summary
 from placet.domain.trials import Change, Example, Outcome, Simulation
-from placet.policy.rules.call import CallFacts
+from placet.policy.rules.call import CallFacts, facts_from
 from placet.policy.rules.explain import argument_problems
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
@@ -43,6 +43,25 @@ class Past:
     #: Who decided it; None where nobody was asked.
     approval: ApprovalRule | None
     judged_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The same as it is kept, which takes far less room than what it says."""
+
+    #: What the rules looked at, UTF-8, beside `columns`.
+    facts: bytes
+    columns: Mapping[str, str]
+    effect: str
+    rule: str
+    #: JSON text; None where nobody was asked.
+    approval: str | None
+    judged_at: datetime
+
+    def read(self) -> Past:
+        """Return what it says."""
+        approval = ApprovalRule.model_validate_json(self.approval) if self.approval else None
+        return Past(facts_from(self.facts, self.columns), Effect(self.effect), self.rule, approval, self.judged_at)
 
 
 @dataclass(slots=True)
@@ -74,14 +93,14 @@ class Replay:
     granted: int = 0
     vetoed: int = 0
     commits: int = 0
-    _past: list[Past] = field(default_factory=list)
+    _past: list[Past | Kept] = field(default_factory=list)
     #: Calls that were staged -> what a commit would have of each by now; None: it would not be staged.
     _staged: dict[str, StagedEntry | None] = field(default_factory=dict)
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
     #: By counter and seconds.
     _windows: dict[tuple[str, int], _Window] = field(default_factory=dict)
 
-    def add(self, past: Sequence[Past]) -> None:
+    def add(self, past: Sequence[Past | Kept]) -> None:
         """Take some calls, the newest first."""
         self._past += past
         self.calls += len(past)
@@ -89,7 +108,8 @@ class Replay:
     def report(self, *, complete: bool = True) -> Simulation:
         """Replay what was taken and return what was found."""
         while self._past:
-            self._add(self._past.pop())
+            past = self._past.pop()
+            self._add(past.read() if isinstance(past, Kept) else past)
         changes = [
             Change(
                 before=Outcome(effect=before, rule=before_rule),

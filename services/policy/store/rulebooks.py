@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from difflib import unified_diff
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from placet.contracts.ids import new_id
-from placet.contracts.messages import ApprovalRule
-from placet.policy.rules import Effect
-from placet.policy.rules.call import COLUMNS, facts_from
-from placet.policy.rules.simulate import Past
+from placet.policy.rules.call import COLUMNS
+from placet.policy.rules.simulate import Kept
 from placet.policy.tables import ActivationRow, VerdictRow
 from placet.runtime.database import Database, table_of
 from placet.runtime.work import Work
@@ -24,8 +22,9 @@ VERDICTS = table_of(VerdictRow)
 
 #: What can take over.
 Kind = Literal["rulebook", "directory"]
-#: Past proposals read at once.
+#: Past proposals read at once, and how many bytes they have, except for a single one.
 PAGE = 500
+PAGE_BYTES = 2**20
 _TIME = sa.TIMESTAMP(timezone=True)
 #: One activation at a time, whichever replica it is: "Rulebook" in ASCII.
 _LOCK = sa.select(sa.func.pg_advisory_xact_lock(0x52756C65626F6F6B))
@@ -38,17 +37,24 @@ _NEWEST = (
 _ADD = sa.insert(ACTIVATIONS)
 
 
-def _past() -> sa.Select[tuple[str, str, str, str, str | None, object]]:
+def _past() -> sa.Select[Any]:
+    """Read a page of the past, the newest first; `found` is how many it would have, did their bytes not count."""
     c = VERDICTS.c
     since = sa.bindparam("now", type_=_TIME) - sa.bindparam("since", type_=sa.Interval)
     place = sa.tuple_(sa.bindparam("at", type_=_TIME), sa.bindparam("id", type_=sa.Text))
-    return (
+    page = (
         sa.select(c.verdict_id, c.facts, c.effect, c.rule, c.approval, c.judged_at, *(c[name] for name in COLUMNS))
         .where(c.tenant == sa.bindparam("tenant"), c.judged_at > since, c.facts.is_not(None))
         .where(sa.tuple_(c.judged_at, c.verdict_id) < place)
         .order_by(c.judged_at.desc(), c.verdict_id.desc())
         .limit(PAGE)
+        .subquery()
     )
+    order = page.c.judged_at.desc(), page.c.verdict_id.desc()
+    before = sa.func.sum(sa.func.octet_length(page.c.facts)).over(order_by=order, rows=(None, -1))
+    sized = sa.select(page, before.label("before"), sa.func.count().over().label("found")).subquery()
+    fits = sa.func.coalesce(sized.c.before, 0) < PAGE_BYTES
+    return sa.select(sized).where(fits).order_by(sized.c.judged_at.desc(), sized.c.verdict_id.desc())
 
 
 _PAST = _past()
@@ -86,8 +92,8 @@ def _diff(before: str, after: str) -> str:
 
 async def past_proposals(
     database: Database, tenant: str, now: datetime, since: timedelta
-) -> AsyncIterator[Sequence[Past]]:
-    """Yield a tenant's judged calls, the newest first, PAGE at a time; between two pages no connection is held."""
+) -> AsyncIterator[Sequence[Kept]]:
+    """Yield a tenant's judged calls, the newest first, page by page; between two pages no connection is held."""
     at, after = now + timedelta(days=1), _LAST
     while True:
         values = {"tenant": tenant, "now": now, "since": since, "at": at, "id": after}
@@ -95,15 +101,16 @@ async def past_proposals(
             rows = (await connection.execute(_PAST, values)).mappings().all()
         if rows:
             yield [
-                Past(
-                    facts_from(row["facts"], dict(row)),
-                    Effect(row["effect"]),
+                Kept(
+                    row["facts"].encode(),
+                    {name: row[name] for name in COLUMNS},
+                    row["effect"],
                     row["rule"],
-                    ApprovalRule.model_validate_json(row["approval"]) if row["approval"] else None,
+                    row["approval"],
                     row["judged_at"],
                 )
                 for row in rows
             ]
-        if len(rows) < PAGE:
+        if not rows or len(rows) == rows[0]["found"] < PAGE:
             return
         at, after = rows[-1]["judged_at"], rows[-1]["verdict_id"]

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from placet.contracts.messages import RulebookTried, TryRulebook
+from placet.policy.rules import Rulebook
 from placet.policy.service import build
 from placet.policy.settings import PolicySettings
+from placet.policy.store.rulebooks import PAGE_BYTES, past_proposals
 from placet.policy.trial_process import NOBODY
 from tests.support.house import Replica, a_replica
+from tests.support.policy_builders import a_proposal
 
 #: So much to check that it comes to the bound of a check, after about a second.
 CHECKS = (
@@ -59,7 +62,22 @@ async def test_a_trial_ends_when_nobody_waits_for_it_any_more(replica: Replica) 
     until = await now(replica) + timedelta(seconds=0.1)
     (answer,) = await replica.send(a_trial(until, kind="explain", rulebook=CHECKS, call=LONG))
     assert isinstance(answer, RulebookTried)
-    assert re.search(r"more than a trial may: 0\.\d+ seconds", answer.problems[0]["problem"])
+    assert re.search(r"more than a trial may: .* 0\.\d+ by the clock", answer.problems[0]["problem"])
+
+
+async def test_the_past_is_read_in_pages_of_so_many_bytes(replica: Replica, rulebook: Rulebook) -> None:
+    """All of it, the newest first, and however large calls are, no more of them at once than policy has room for."""
+    large = {"amount": 500, "to": "x" * 60_000}
+    proposed = [a_proposal(rulebook, "pay", arguments=large) for _ in range(40)]
+    for each in proposed:
+        await replica.send(each)
+    past = past_proposals(replica.units.database, "acme", await now(replica), timedelta(days=1))
+    pages = [page async for page in past]
+    assert [each.call.call_id for each in reversed(proposed)] == [
+        each.columns["call_id"] for page in pages for each in page
+    ]
+    sizes = [sum(len(each.facts) for each in page[:-1]) for page in pages]
+    assert (True, True) == (len(pages) > 1, max(sizes) < PAGE_BYTES)
 
 
 async def test_others_than_the_house_are_told_that_nobody_was_looked_at(replica: Replica) -> None:
