@@ -123,9 +123,10 @@ BEGIN
             EXECUTE format('REVOKE UPDATE, DELETE ON %s FROM %I', relation, role);
         END IF;
     END LOOP;
-    -- So is what seals it.
+    -- So is what seals it, and when that was says the database.
     IF to_regclass('gateway.checkpoints') IS NOT NULL THEN
-        EXECUTE format('REVOKE UPDATE, DELETE ON gateway.checkpoints FROM %I', prefix || 'gateway');
+        EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON gateway.checkpoints FROM %I', prefix || 'gateway');
+        EXECUTE format('GRANT INSERT (tenant, number, token) ON gateway.checkpoints TO %I', prefix || 'gateway');
     END IF;
 END
 $$;

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import structlog
 from prometheus_client import Counter, Gauge
 
 from placet.contracts.errors import PlacetError
+from placet.contracts.signing import KeysUnusable, Verifier, load_verifier
 from placet.deploy.retention.erasing import erase_asked
 from placet.deploy.retention.purging import QUERIES, Keep, purge
 from placet.deploy.retention.settings import RetentionSettings
@@ -26,7 +28,7 @@ class PurgeGoesOnError(PlacetError):
     """Another process purges at this moment."""
 
 
-async def purge_now(database: Database, keep: Keep) -> dict[str, int]:
+async def purge_now(database: Database, keep: Keep, verifier: Verifier | None) -> dict[str, int]:
     """Erase who was asked for and delete what is too old; return how much of each kind went.
 
     Raises PurgeGoesOnError. Takes two connections: one holds the turn, which goes with the process however it ends.
@@ -34,11 +36,20 @@ async def purge_now(database: Database, keep: Keep) -> dict[str, int]:
     async with database.transaction() as turn:
         if not (await turn.run(QUERIES.take_turn))[0]["taken"]:
             raise PurgeGoesOnError("another purge goes on")
-        gone = {"persons": await erase_asked(database), **await purge(database, keep)}
+        gone = {"persons": await erase_asked(database), **await purge(database, keep, verifier)}
     for kind, count in gone.items():
         PURGED.labels(kind).inc(count)
     LAST.set_to_current_time()
     return gone
+
+
+def verifier_of(keys: Path) -> Verifier | None:
+    """Return what checkpoints are verified with; None, and a line of the log, where the folder has no public keys."""
+    try:
+        return load_verifier(keys)
+    except KeysUnusable as error:
+        log.warning("retention.no_keys", reason=str(error))
+        return None
 
 
 def keep_of(settings: RetentionSettings) -> Keep:
@@ -52,7 +63,7 @@ async def purge_again_and_again(database: Database, settings: RetentionSettings)
     while True:
         pause = settings.retention_every_hours * 3_600
         try:
-            log.info("retention.purged", **await purge_now(database, keep_of(settings)))
+            log.info("retention.purged", **await purge_now(database, keep_of(settings), verifier_of(settings.keys)))
         except PurgeGoesOnError as error:
             log.info("retention.passed_over", reason=str(error))
         except Exception as error:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from placet.contracts.chain import peek_checkpoint
+import structlog
+
+from placet.contracts.chain import Checkpoint, read_checkpoint
+from placet.contracts.signing import BadSignature, Verifier
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.retention.rules import RULES
 from placet.gateway.audit import store as audit
 from placet.runtime.database import Database
 from placet.runtime.queries import load_queries, query
 from placet.runtime.sql import Connection
+
+log = structlog.get_logger(__name__)
 
 QUERIES = load_queries(__file__)
 #: Conversations, jobs or letters of one transaction.
@@ -59,8 +65,11 @@ class Keep:
     history: timedelta | None = None
 
 
-async def purge(database: Database, keep: Keep) -> dict[str, int]:
-    """Delete what is too old, a batch in a transaction; return how much of each kind went."""
+async def purge(database: Database, keep: Keep, verifier: Verifier | None = None) -> dict[str, int]:
+    """Delete what is too old, a batch in a transaction; return how much of each kind went.
+
+    No history goes without `verifier`, which knows who has sealed it.
+    """
     gone = {}
     if keep.conversations is not None:
         gone["conversations"] = await purge_conversations(database, keep.conversations)
@@ -69,7 +78,7 @@ async def purge(database: Database, keep: Keep) -> dict[str, int]:
     if keep.dead_letters is not None:
         gone["dead_letters"] = await _purge_letters(database, keep.dead_letters)
     if keep.history is not None:
-        gone["history"] = await _purge_history(database, keep.history)
+        gone["history"] = await _purge_history(database, keep.history, verifier)
     return gone
 
 
@@ -138,31 +147,61 @@ async def _repeat(database: Database, name: str, keep: timedelta) -> int:
             return gone
 
 
-async def _purge_history(database: Database, keep: timedelta) -> int:
+async def _purge_history(database: Database, keep: timedelta, verifier: Verifier | None) -> int:
     """Cut the beginning off each tenant's history: whole blocks, so that the chain verifies from the next one on.
 
-    The newest block that goes keeps its checkpoint, and none of its rows: the next one names it.
+    The newest block that goes keeps its checkpoint, and none of its rows: the next one names it. Anybody with the
+    gateway's login can write a checkpoint, so that only one is believed that the house has signed.
     """
+    if verifier is None:
+        log.warning("retention.kept", kind="history", reason="there are no public keys to verify checkpoints with")
+        return 0
     gone = 0
     async with database.single() as connection:
         tenants = await audit.list_tenants(connection)
     for tenant in tenants:
-        while rows := await _cut(database, tenant, keep):
-            gone += rows
+        reached = after = 0
+        while (batch := await _cut(database, verifier, tenant, keep, after)) is not None:
+            after, proved, rows = batch
+            reached, gone = proved or reached, gone + rows
+        if after > reached:
+            reason = "no public key here verifies that these blocks are so old"
+            log.warning("retention.kept", kind="history", tenant=tenant, first=reached + 1, last=after, reason=reason)
     return gone
 
 
-async def _cut(database: Database, tenant: str, keep: timedelta) -> int:
-    """Cut off some blocks; return how many rows went, 0 where none is old."""
+async def _cut(
+    database: Database, verifier: Verifier, tenant: str, keep: timedelta, after: int
+) -> tuple[int, int, int] | None:
+    """Cut off what is old of the blocks behind `after`; None where there is none.
+
+    Returns the last block that was looked at, the last one that was cut off, 0 for none, and how many rows went.
+    """
     async with database.transaction() as connection:
-        found = (await connection.run(QUERIES.old_block, tenant=tenant, keep=keep))[0]
-        number = min(found["old"], (found["oldest"] or 0) + BLOCKS)
-        token = await audit.load_token(connection, tenant, number) if number else None
-        if token is None:
-            return 0
+        found = await connection.run(QUERIES.old_blocks, tenant=tenant, keep=keep, after=after, most=BLOCKS)
+        if not found:
+            return None
+        last: int = found[-1]["number"]
+        block = next((each for row in reversed(found) if (each := _proved(verifier, tenant, row))), None)
+        if block is None:
+            return last, 0, 0
         rows = 0
-        for service, upto in peek_checkpoint(token).upto.items():
-            statement = f"DELETE FROM {service}.history WHERE tenant = :tenant AND id <= :upto RETURNING id"  # noqa: S608
-            rows += len(await connection.run(query("cut", statement), tenant=tenant, upto=upto))
-        await connection.run(QUERIES.forget_blocks, tenant=tenant, number=number)
-        return rows
+        for service in audit.ORDER:
+            statement = (
+                f"DELETE FROM {service}.history WHERE tenant = :tenant AND id <= :upto"  # noqa: S608 - ours
+                " AND at <= clock_timestamp() - :keep::interval RETURNING id"
+            )
+            upto = int(block.upto.get(service, 0))
+            rows += len(await connection.run(query("cut", statement), tenant=tenant, upto=upto, keep=keep))
+        await connection.run(QUERIES.forget_blocks, tenant=tenant, number=block.number)
+        return last, block.number, rows
+
+
+def _proved(verifier: Verifier, tenant: str, row: Any) -> Checkpoint | None:
+    """Return the block of a checkpoint that the house has signed for this place, and long enough ago."""
+    try:
+        block = read_checkpoint(verifier, row["token"])
+    except BadSignature:
+        return None
+    is_old = not block.sealed_at or datetime.fromisoformat(block.sealed_at) <= row["before"]
+    return block if is_old and (block.tenant, block.number) == (tenant, row["number"]) else None

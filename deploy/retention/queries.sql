@@ -67,11 +67,11 @@ DELETE FROM dead_letters.dead_letters WHERE dead_letter_id IN (
 )
 RETURNING dead_letter_id
 
--- name: old_block
--- The newest block of a tenant that is old, and the oldest that is there.
-SELECT min(number) AS oldest, coalesce(max(number) FILTER (
-    WHERE sealed_at <= clock_timestamp() - :keep::interval
-), 0) AS old FROM gateway.checkpoints WHERE tenant = :tenant
+-- name: old_blocks
+-- Blocks of a tenant that are old, and before when they had to be sealed for it.
+SELECT number, token, clock_timestamp() - :keep::interval AS before FROM gateway.checkpoints
+WHERE tenant = :tenant AND number > :after AND sealed_at <= clock_timestamp() - :keep::interval
+ORDER BY number LIMIT :most
 
 -- name: forget_blocks
 DELETE FROM gateway.checkpoints WHERE tenant = :tenant AND number < :number

@@ -37,7 +37,7 @@ def export(
 
     1 where somebody was erased a moment ago, and what says so is not sealed yet: nobody could verify that.
     """
-    database, keys = _beside(data, database, keys)
+    database, keys = beside(data, database, keys)
     if not database:
         fail("--database or PLACET_DATABASE_URL says where the history is, or --data the folder of `placet up`", code=2)
 
@@ -78,7 +78,7 @@ def verify(
     A purge leaves what a deletion of the beginning leaves: only --kept tells one from the other.
     """
     checks: dict[str, Any] = {}
-    database, keys = _beside(data, database, keys)
+    database, keys = beside(data, database, keys)
     try:
         if file is not None:
             _verify_file(file, keys, checks)
@@ -141,7 +141,7 @@ def _show_counts(tenant: str, counts: dict[str, Any], *, kept: bool) -> None:
         out.print(f"{tenant}: {ageless} kept blocks are gone, and no kept row says how old they were")
 
 
-def _beside(data: Path | None, database: str, keys: Path | None) -> tuple[str, Path | None]:
+def beside(data: Path | None, database: str, keys: Path | None) -> tuple[str, Path | None]:
     """Return the database and the keys that are meant: those of a `placet up`, where its folder is named."""
     return (database, keys) if data is None else (url_beside(data), keys or data / "keys")
 

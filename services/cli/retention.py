@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from placet.cli.audit import DatabaseUrl
+from placet.cli.audit import DatabaseUrl, Keys, beside
 from placet.cli.client import url_beside
 from placet.cli.output import Json, fail, out, show_json
 
@@ -28,12 +28,16 @@ def purge(  # noqa: PLR0913 - each is an option
     history: Days = None,
     database: DatabaseUrl = "",
     data: Data = None,
+    keys: Keys = None,
     *,
     stay: Annotated[bool, typer.Option("--stay", help="Do it again and again, as PLACET_RETENTION_… say.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete what is older than so many days, and erase the persons whom administrators asked for over HTTP."""
-    from placet.deploy.retention.duty import purge_now
+    """Delete what is older than so many days, and erase the persons whom administrators asked for over HTTP.
+
+    1 where the history was to be purged, and no public keys say which blocks the house has sealed.
+    """
+    from placet.deploy.retention.duty import purge_now, verifier_of
     from placet.deploy.retention.purging import Keep
 
     wanted = {"conversations": conversations, "jobs": jobs, "dead_letters": dead_letters, "history": history}
@@ -43,22 +47,27 @@ def purge(  # noqa: PLR0913 - each is an option
     if stay and given:
         fail("with --stay PLACET_RETENTION_… say how long what is kept", code=2)
 
-    database = database if data is None else url_beside(data)
+    database, keys = beside(data, database, keys)
     if stay:
-        _stay(database)
+        _stay(database, keys)
         return
     import structlog
 
+    from placet.runtime.settings import Settings
+
     # What is told beside the counts goes where it is in nobody's way.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    gone = _run(database, lambda found: purge_now(found, Keep(**given)))
+    verifier = verifier_of(keys or Settings().keys) if "history" in given else None
+    gone = _run(database, lambda found: purge_now(found, Keep(**given), verifier))
     if json:
         show_json(gone)
     else:
         out.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in gone.items()) + " deleted")
+    if "history" in given and verifier is None:
+        fail("the history stays: --keys, or PLACET_KEYS, names the folder of the public keys that verify its blocks")
 
 
-def _stay(database: str) -> None:
+def _stay(database: str, keys: Path | None) -> None:
     """Purge until the process is told to end, with /metrics on the port for health where there is one."""
     from prometheus_client import start_http_server
 
@@ -68,7 +77,7 @@ def _stay(database: str) -> None:
     from placet.runtime.settings import what_is_wrong
 
     try:
-        settings = RetentionSettings()
+        settings = RetentionSettings() if keys is None else RetentionSettings(keys=keys)
     except ValueError as error:
         fail(what_is_wrong(error) or str(error), code=2)
     if not settings.retention_every_hours:

@@ -115,17 +115,17 @@ async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str
         say("starting the services")
         await _end_leases(url)
         await stack.enter_async_context(at_work(services, bus))
-        await stack.enter_async_context(_purging(url))
+        await stack.enter_async_context(_purging(url, embedded.data / "keys"))
         yield f"{embedded.url}{one_time_link()}"
 
 
 @asynccontextmanager
-async def _purging(url: str) -> AsyncIterator[None]:
+async def _purging(url: str, keys: Path) -> AsyncIterator[None]:
     """Delete what is too old every so often while the block runs."""
     from placet.deploy.retention.duty import purge_again_and_again
     from placet.deploy.retention.settings import RetentionSettings
 
-    settings = RetentionSettings()
+    settings = RetentionSettings(keys=keys)
     database = Database(url, service="gateway", pool_size=2)
     purging = None
     if settings.retention_every_hours:

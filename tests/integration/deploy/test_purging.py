@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
 import sqlalchemy as sa
+from psycopg import sql
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
+from placet.contracts.chain import Checkpoint, leaf, seal
+from placet.contracts.signing import Signer, create_keys, load_signer, load_verifier
 from placet.deploy.retention.duty import LAST, PURGED, PurgeGoesOnError, keep_of, purge_again_and_again, purge_now
+from placet.deploy.retention.purging import BLOCKS, Keep, purge
 from placet.deploy.retention.settings import RetentionSettings
-from placet.runtime.database import Database
-from tests.support.system import until
+from placet.runtime.database import SERVICES, Database
+from tests.support.system import ROOT, until
 
 LETTER = """
     INSERT INTO dead_letters.dead_letters VALUES
         (%s, 'acme', 'q', 's', 'r', 'm', 't', '[]', '[]', 'discarded', now(), now() - %s * interval '1 day', 'ada')
 """
 LEFT = "SELECT dead_letter_id FROM dead_letters.dead_letters ORDER BY 1"
+
+#: Written so many days ago.
+ROW = """
+    INSERT INTO {}.history (tenant, machine, subject_id, event, to_state, actor, at)
+    VALUES (%s, 't', 's', 'e', 'x', 'a', now() - %s * interval '1 day')
+"""
+CHECKPOINT = "INSERT INTO gateway.checkpoints VALUES (%s, %s, %s, now() - %s * interval '1 day')"
+#: What is kept of the history, in days, and older and younger ages.
+KEEP, OLD, YOUNG = Keep(history=timedelta(days=100)), 200, 50
 
 
 @pytest.fixture
@@ -64,7 +83,7 @@ async def test_two_never_purge_at_once(database: Database) -> None:
     async with database.transaction() as other:
         await other.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('placet_purge'))"))
         with pytest.raises(PurgeGoesOnError):
-            await purge_now(database, keep_of(RetentionSettings()))
+            await purge_now(database, keep_of(RetentionSettings()), None)
     assert 3 == len(left(database))
 
 
@@ -79,3 +98,132 @@ def test_a_history_that_is_shorter_than_conversations_is_refused(conversations: 
     """Receipts of what is kept need it."""
     with pytest.raises(ValidationError, match="PLACET_RETENTION_HISTORY_DAYS"):
         RetentionSettings(retention_conversations_days=conversations, retention_history_days=history)
+
+
+class House:
+    """The histories of a database, a block of the chain each, and who seals them."""
+
+    def __init__(self, database: Database, keys: Path) -> None:
+        """Make its keys."""
+        create_keys(keys)
+        self.database, self.signer, self.verifier = database, load_signer(keys, "gateway"), load_verifier(keys)
+        self.head: Checkpoint | None = None
+
+    def write(self, days: int, tenant: str = "acme") -> None:
+        """Write a row of each history so many days ago."""
+        with psycopg.connect(self.database.url) as connection:
+            for service in SERVICES:
+                connection.execute(sql.SQL(ROW).format(sql.Identifier(service)), (tenant, days))
+
+    def seal(
+        self, upto: Mapping[str, int], days: int, signer: Signer | None = None, *, signed_days: int | None = None
+    ) -> None:
+        """Add a block up to these ids, sealed so many days ago as the database says, and signed so many days ago."""
+        at = datetime.now(UTC) - timedelta(days=days if signed_days is None else signed_days)
+        self.head = seal(signer or self.signer, "acme", self.head, [leaf("x")], upto, at=at)
+        self.put(self.head.token, self.head.number, days)
+
+    def put(self, token: str, number: int, days: int) -> None:
+        """Add a checkpoint as it is."""
+        with psycopg.connect(self.database.url) as connection:
+            connection.execute(CHECKPOINT, ("acme", number, token, days))
+
+    def left(self, tenant: str = "acme") -> list[int]:
+        """Return how many rows the history of each service has."""
+        found = []
+        with psycopg.connect(self.database.url) as connection:
+            for service in SERVICES:
+                count = sql.SQL("SELECT count(*) FROM {}.history WHERE tenant = %s").format(sql.Identifier(service))
+                found += [row[0] for row in connection.execute(count, (tenant,))]
+        return found
+
+    def blocks(self) -> list[int]:
+        """Return the numbers of the checkpoints that are there."""
+        with psycopg.connect(self.database.url) as connection:
+            return [row[0] for row in connection.execute("SELECT number FROM gateway.checkpoints ORDER BY number")]
+
+
+@pytest.fixture
+def house(database: Database, tmp_path: Path) -> House:
+    """An empty history."""
+    return House(database, tmp_path / "keys")
+
+
+NEWEST = dict.fromkeys(SERVICES, 2**62)
+ONE, TWO = dict.fromkeys(SERVICES, 1), dict.fromkeys(SERVICES, 2)
+
+
+async def test_a_checkpoint_that_nobody_signed_purges_nothing(house: House, tmp_path: Path) -> None:
+    """Whoever has the gateway's login can write one: no row goes by it, and the log says which block stays."""
+    create_keys(tmp_path / "other")
+    house.write(OLD)
+    house.seal(NEWEST, OLD, load_signer(tmp_path / "other", "gateway"))
+    house.put("a.b.c", 2, OLD)
+    with capture_logs() as lines:
+        gone = await purge(house.database, KEEP, house.verifier)
+    assert ({"history": 0}, [1] * len(SERVICES), [1, 2]) == (gone, house.left(), house.blocks())
+    assert [("retention.kept", "acme", 1, 2)] == [(e["event"], e["tenant"], e["first"], e["last"]) for e in lines]
+
+
+async def test_what_a_checkpoint_names_is_no_part_of_a_statement(house: House) -> None:
+    """A service that nobody knows is passed over, even in a block that the house has signed."""
+    house.write(OLD)
+    house.write(OLD, "third")
+    known = f"{SERVICES[0]}.history WHERE tenant = 'third' AND :tenant <> '' AND 0 < :upto RETURNING id --"
+    house.seal({known: 5}, OLD)
+    assert {"history": 0} == await purge(house.database, KEEP, house.verifier)
+    assert [1] * len(SERVICES) == house.left("third")
+
+
+async def test_what_is_young_stays_whatever_its_block_says(house: House) -> None:
+    """Neither rows that are younger go with an old block, nor blocks that are signed as younger than they look."""
+    house.write(OLD)
+    house.write(YOUNG)
+    house.seal(ONE, OLD)
+    house.seal(NEWEST, OLD)
+    house.seal(NEWEST, OLD, signed_days=YOUNG)
+    assert {"history": len(SERVICES)} == await purge(house.database, KEEP, house.verifier)
+    assert ([1] * len(SERVICES), [2, 3]) == (house.left(), house.blocks())
+
+
+async def test_blocks_of_a_key_that_was_taken_back_go_with_a_later_one(house: House, tmp_path: Path) -> None:
+    """The later one signs that they were before it; until it is old they stay."""
+    create_keys(tmp_path / "before")
+    house.write(OLD)
+    house.write(OLD)
+    house.seal(ONE, OLD, load_signer(tmp_path / "before", "gateway"))
+    first = await purge(house.database, KEEP, house.verifier)
+    house.seal(TWO, OLD)
+    with capture_logs() as lines:
+        second = await purge(house.database, KEEP, house.verifier)
+    assert ({"history": 0}, {"history": 2 * len(SERVICES)}, []) == (first, second, lines)
+    assert ([0] * len(SERVICES), [2]) == (house.left(), house.blocks())
+
+
+async def test_many_blocks_go_in_several_transactions(house: House) -> None:
+    """More than one of them takes, in whatever order, and among blocks that nobody verifies."""
+    house.write(OLD)
+    for number in range(1, 2 * BLOCKS + 1):
+        house.put("a.b.c", number, OLD)
+    house.head = seal(house.signer, "acme", None, [leaf("x")], ONE, at=datetime.now(UTC) - timedelta(days=OLD))
+    house.head = replace(house.head, number=2 * BLOCKS)
+    house.seal(ONE, OLD)
+    assert {"history": len(SERVICES)} == await purge(house.database, KEEP, house.verifier)
+    assert [2 * BLOCKS + 1] == house.blocks()
+
+
+async def test_without_public_keys_the_history_stays(house: House) -> None:
+    """Nobody knows then who has sealed it; it is said."""
+    house.write(OLD)
+    house.seal(ONE, OLD)
+    with capture_logs() as lines:
+        gone = await purge(house.database, KEEP)
+    assert ({"history": 0}, ["retention.kept"]) == (gone, [each["event"] for each in lines])
+
+
+def test_the_command_says_that_the_history_stays(database_url: str) -> None:
+    """Where it was to go and no keys verify it, the exit code is 1."""
+    command = [sys.executable, "-m", "placet.cli", "purge", "--conversations", "100", "--history", "100"]
+    command += ["--database", database_url, "--keys", "nowhere"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (1, True) == (told.returncode, "the history stays" in told.stderr)

@@ -303,7 +303,7 @@ async def test_a_row_that_was_inserted_where_others_were_purged_is_found(chain: 
     """The ids of blocks whose checkpoints went with them are nobody's any more."""
     chain.write("approval")
     await chain.sealer.seal()
-    await purge(chain.sealer.database, Keep(history=timedelta(0)))
+    await purge(chain.sealer.database, Keep(history=timedelta(0)), chain.sealer.verifier)
     assert [] == chain.problems()
     chain.tamper(FORGED.format(id=2, tenant="acme"))
     found = "acme: 1 rows of approval stand before the beginning of the chain: they were inserted"
@@ -353,7 +353,7 @@ async def test_a_deletion_that_looks_like_a_purge_is_found_by_what_was_kept(chai
 async def test_a_purge_of_what_was_old_is_no_deletion(chain: Chain) -> None:
     """Whoever purged earlier than the setting says so, and blocks from before that moment may be gone."""
     kept = chain.export()
-    await purge(chain.sealer.database, Keep(history=timedelta(0)))
+    await purge(chain.sealer.database, Keep(history=timedelta(0)), chain.sealer.verifier)
     verify = ("--database", chain.url, "--kept", str(kept), "--purged-before")
     later, earlier = ((datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%d") for days in (2, -1))
     assert [] == chain.problems(*verify, later)
