@@ -42,22 +42,23 @@ def create_folders(root: Path, owner: int | None = None) -> list[Path]:
 def rotate(root: Path, signer: str) -> str:
     """Announce a new key of `signer`, or, where one is announced, have it sign; return what is to be done now.
 
-    Raises KeysUnusable, also where the signer has no key here.
+    It is announced once every folder has it: where publishing it failed half-way, it is announced again. Raises
+    KeysUnusable, also where the signer has no key here.
     """
     folder = root if _lie_together(root) else root / signer
     now, following = folder / f"{signer}.private.json", folder / f"{signer}.next.json"
     before = key_id(now)
-    announced = following.exists()
-    if announced:
-        key_id(following)
-        following.replace(now)
-    else:
+    if not following.exists():
         create_next(folder, signer)
+    kid = key_id(following)
+    announced = all(kid in {key["kid"] for key in public_keys(each)} for each in _folders(root))
+    if announced:
+        following.replace(now)
     create_keys(folder, [signer])
     _publish(root)
     if announced:
-        return _IN_USE.format(kid=key_id(now), signer=signer, before=before)
-    return _ANNOUNCED.format(kid=key_id(following))
+        return _IN_USE.format(kid=kid, signer=signer, before=before)
+    return _ANNOUNCED.format(kid=kid)
 
 
 def forget(root: Path, kid: str) -> int:

@@ -69,6 +69,21 @@ def test_a_new_key_is_known_everywhere_before_it_signs(tmp_path: Path, layout: L
     assert [True] * 3 == [good(others, token) for token in (before, meanwhile, after)]
 
 
+@pytest.mark.parametrize("other", ["approval", "policy", keys.PUBLIC])
+def test_what_was_announced_half_way_is_announced_again(tmp_path: Path, other: str) -> None:
+    """A folder that could not be written has not heard of the key: it signs nothing before that one has."""
+    own, others = apart(tmp_path)
+    before = load_signer(own, "policy").key.kid
+    (hindrance := tmp_path / other / "public.new").mkdir()
+    with pytest.raises(IsADirectoryError):
+        keys.rotate(tmp_path, "policy")
+    hindrance.rmdir()
+    told = [keys.rotate(tmp_path, "policy") for _ in range(2)]
+    kid = load_signer(own, "policy").key.kid
+    assert [f"{kid} is announced", f"{kid} signs from"] == [" ".join(each.split()[:3]) for each in told]
+    assert (True, True) == (kid != before, good(others, signed(own)))
+
+
 @LAYOUTS
 def test_the_next_start_keeps_what_is_announced_and_what_was_replaced(tmp_path: Path, layout: Layout) -> None:
     """Making what is missing is part of every start."""
