@@ -33,6 +33,8 @@ router = APIRouter(prefix="/v1/history", tags=["history"], route_class=StrictRou
 AT_ONCE = 1_000
 #: Format of an export -> its media type.
 MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+#: Of the largest id.
+_DIGITS = len(str(history.NEWEST))
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -131,7 +133,7 @@ async def show(deps: DepsOf, caller: CallerOf, row_id: PathId) -> HistoryRowOut:
     """Show one change."""
     caller.need(Scope.ADMIN)
     service, _, number = row_id.rpartition("-")
-    if service in ORDER and number.isdecimal() and len(number) <= len(str(history.NEWEST)) - 1:
+    if service in ORDER and number.isdecimal() and len(number) <= _DIGITS and int(number) < history.NEWEST:
         between = (int(number), int(number) + 1)
         async with reading(deps.runtime.database) as connection:
             found = await load_changes(connection, service, {"tenant": caller.tenant}, between, 1)

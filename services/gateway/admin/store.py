@@ -146,7 +146,7 @@ def _calls(names: tuple[str, ...], *, unknown: bool) -> Query:
     return query(
         "newest_calls",
         f"SELECT listed.id::text{_CALL} FROM (SELECT id, call_id FROM read.history WHERE service = 'agent'"  # noqa: S608 - ours
-        " AND tenant = :tenant AND machine = 'tool_call' AND event = 'proposed' AND id >= :floor AND id < :before"
+        " AND tenant = :tenant AND machine = 'tool_call' AND event = 'proposed' AND id >= :floor AND id <= :last"
         f" ORDER BY id DESC LIMIT {LOOKED_AT if names else ROWS_MAX}) AS listed{_OF_CALL}{wanted}"
         " ORDER BY listed.id DESC LIMIT :most",
     )
@@ -164,7 +164,9 @@ async def newest_calls(
     if filters:
         lowest, before = await stretch(connection, "agent", filters.get("since"), filters.get("until"), before)
         floor = max(lowest, before - LOOKED_AT)
-    asked = {**filters, "floor": floor, "before": before, "most": limit}
+    if floor >= before:
+        return [], None
+    asked = {**filters, "floor": floor, "last": before - 1, "most": limit}
     rows = await connection.run(_calls(tuple(filters), unknown=False), tenant=tenant, **asked)
     return list(rows), floor if floor > lowest else None
 

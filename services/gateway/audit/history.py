@@ -21,7 +21,8 @@ Row = Mapping[str, Any]
 LOOKED_AT = 10_000
 #: How far apart the order of ids and the order of times may be.
 SLACK = timedelta(minutes=1)
-NEWEST = 2**63 - 1
+#: Behind every id that a row can have.
+NEWEST = 2**63
 
 
 @dataclass(frozen=True, slots=True)

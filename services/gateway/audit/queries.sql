@@ -98,15 +98,16 @@ SELECT id FROM read.history WHERE service = '{service}' AND id < :id ORDER BY id
 SELECT at FROM read.history WHERE service = '{service}' AND id >= :id ORDER BY id LIMIT 1
 
 -- name: first_since
--- No index knows times; they follow the ids, so halving finds one. Two ids may add up to more than a bigint holds.
+-- No index knows times; they follow the ids, so halving finds one. Behind the last id there may be none that a bigint
+-- holds; rows are asked for by what is between.
 WITH RECURSIVE half AS (
-    SELECT :lowest::bigint AS low, :highest::bigint + 1 AS high
+    SELECT :lowest::bigint::numeric AS low, :highest::bigint + 1::numeric AS high
     UNION ALL
     SELECT CASE WHEN earlier THEN middle + 1 ELSE low END, CASE WHEN earlier THEN high ELSE middle END
     FROM (
-        SELECT low, high, low + (high - low) / 2 AS middle, coalesce((
+        SELECT low, high, low + div(high - low, 2) AS middle, coalesce((
             SELECT at < :at FROM read.history
-            WHERE service = '{service}' AND id >= low + (high - low) / 2 ORDER BY id LIMIT 1
+            WHERE service = '{service}' AND id >= (low + div(high - low, 2))::bigint ORDER BY id LIMIT 1
         ), false) AS earlier
         FROM half WHERE low < high
     ) AS each

@@ -166,7 +166,7 @@ def _changes(service: str, names: tuple[str, ...]) -> Query:
     return query(
         "changes",
         "SELECT service, id, at, machine, subject_id, call_id, event, from_state, to_state, actor, message_id, detail"  # noqa: S608 - ours
-        f" FROM read.history WHERE service = '{service}' AND id >= :floor AND id < :before AND {conditions}"
+        f" FROM read.history WHERE service = '{service}' AND id >= :floor AND id <= :last AND {conditions}"
         " ORDER BY id DESC LIMIT :most",
     )
 
@@ -179,8 +179,11 @@ async def load_changes(
     `filters` has a tenant, and what else rows must be: names of _CONDITIONS with their values.
     """
     floor, before = between
+    if floor >= before:
+        return []
     statement = _changes(service, tuple(filters))
-    return list(await connection.run(statement, **filters, floor=floor, before=before, most=most))
+    # Behind the last id there may be none that a bigint holds.
+    return list(await connection.run(statement, **filters, floor=floor, last=before - 1, most=most))
 
 
 @lru_cache(maxsize=32)

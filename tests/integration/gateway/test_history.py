@@ -120,6 +120,24 @@ async def test_a_gap_in_the_ids_hides_nothing(house: House, boss: httpx.AsyncCli
     assert ["a0", "a1"] == [each["subject_id"] for each in recent["items"]]
 
 
+@pytest.mark.parametrize("narrowed", [{}, {"since": -9}, {"until": 9}, {"since": -9, "until": 9}, {"since": 9}])
+async def test_the_largest_id_of_all_is_on_a_page(
+    house: House, boss: httpx.AsyncClient, narrowed: dict[str, int]
+) -> None:
+    """Whoever inserts a row behind all that will ever come hides neither that one nor any other."""
+    change(house, 2, service="agent")
+    with psycopg.connect(house.url, autocommit=True) as connection:
+        connection.execute("SELECT setval(pg_get_serial_sequence('read.history', 'id'), %s)", (2**63 - 2,))
+    change(house, 0)
+    asked = {name: (NOW + timedelta(hours=hours)).isoformat() for name, hours in narrowed.items()}
+    expected = [] if narrowed == {"since": 9} else ["a0", "a2"]
+    assert expected == await everything(boss, **asked)
+    assert len(expected) == len((await boss.get("/v1/history/export", params=asked)).text.splitlines())
+    assert 200 == (await boss.get("/v1/tool-calls", params=asked)).status_code
+    shown = [(await boss.get(f"/v1/history/approval-{number}")).status_code for number in (2**63 - 1, 2**63)]
+    assert [200, 404] == shown
+
+
 @pytest.mark.parametrize(
     "query",
     [
