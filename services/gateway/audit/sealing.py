@@ -64,6 +64,8 @@ class Sealer:
     _seen: dict[str, deque[tuple[int, float]]] = field(default_factory=lambda: defaultdict(_samples))
     #: By service: how far checkpoints sign for. That more is sealed says a row that anybody may have written.
     _signed: dict[str, int] = field(default_factory=dict)
+    #: The newest block of this process; what it signs for counts while it stands.
+    _own: Checkpoint | None = None
     #: Whether a round has asked how far: what nobody can verify is believed at the beginning alone.
     _has_looked: bool = False
     _told_late: bool = False
@@ -95,6 +97,7 @@ class Sealer:
                 await store.keep_upto(connection, upto)
                 points.reached("audit.sealing")
         for block in blocks:
+            self._own = block
             self._take_signed(block.upto)
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
@@ -104,12 +107,18 @@ class Sealer:
         """Return how far histories are sealed, as far as a checkpoint signs for what `upto` says of it.
 
         Where the key that signed the newest was taken back, what they say has to do when a process begins: the next
-        block has the new one.
+        block has the new one. Where this process's own block is gone, somebody took it out, or the database fell back
+        to an earlier moment: what is remembered is of a time that has not been.
         """
 
         def proved() -> dict[str, int]:
             return {service: min(row_id, self._signed.get(service, 0)) for service, row_id in upto.items()}
 
+        own = self._own
+        if own and await store.load_token(connection, own.tenant, own.number) != own.token:
+            self._own = None
+            for known in (self._signed, self._final, self._awaited):
+                known.clear()
         heads = await store.load_heads(connection) if upto != proved() else []
         for token in heads:
             with suppress(BadSignature):
@@ -140,6 +149,8 @@ class Sealer:
         writers = await store.writers(connection)
         for service, each in newest.items():
             seen, row_id = self._seen[service], each.row_id
+            if seen and seen[-1][0] > each.last:
+                self._forget(service, each.last)
             if not seen or row_id > seen[-1][0]:
                 seen.append((row_id, self.monotonic()))
             writing = writers.get(service, set())
@@ -158,6 +169,15 @@ class Sealer:
             services = [service for service, seconds in waited.items() if seconds > LATE_SECONDS]
             log.warning("audit.late", seconds=max(waited.values()), services=services)
         self._told_late = late
+
+    def _forget(self, service: str, last: int) -> None:
+        """Forget what was beyond the last id of a sequence that went back: rows up to there are still to come."""
+        seen = self._seen[service]
+        log.error("audit.fell_back", service=service, last=last, seen=seen[-1][0])
+        while seen and seen[-1][0] > last:
+            seen.pop()
+        self._final.pop(service, None)
+        self._awaited.pop(service, None)
 
     def _tell_beyond(self, newest: Mapping[str, store.Newest], upto: Mapping[str, int]) -> None:
         """Say where a history has rows that its service did not write, or is sealed further than that one has come."""

@@ -279,7 +279,8 @@ async def test_what_is_sealed_beyond_the_sequence_is_told_and_has_a_way_back(cha
     with capture_logs() as lines:
         await chain.sealer.seal()
         await chain.sealer.seal()
-    assert [("audit.beyond", 8, FAR)] == [(e["event"], e["last"], e["sealed"]) for e in lines]
+    assert ["audit.beyond", "audit.fell_back"] == [each["event"] for each in lines]
+    assert (8, FAR, 8, FAR) == (*(lines[0][name] for name in ("last", "sealed")), lines[1]["last"], lines[1]["seen"])
     assert FAR - 8 == BEYOND.labels("approval")._value.get()
     assert ["acme: block 3 has 3 rows, 1 were sealed"] == chain.problems()
     chain.tamper(WAY_BACK)
@@ -574,3 +575,39 @@ async def test_what_commits_late_is_sealed_once_and_in_its_place(chain: Chain) -
     await chain.sealer.seal()
     assert 15 == len(chain.export().read_text().splitlines())
     assert [] == chain.problems()
+
+
+async def test_a_database_that_falls_back_loses_no_row_that_comes(chain: Chain) -> None:
+    """A standby that lagged takes over while the gateway runs: what services write there is sealed, and it is told."""
+    with psycopg.connect(chain.url) as before:
+        (upto,) = before.execute("SELECT upto FROM gateway.sealing").fetchone() or ({},)
+    with psycopg.connect(chain.url) as slow, capture_logs() as lines:
+        chain.write("approval", times=100)
+        slow.execute(INSERT.format(service="approval"), ("acme",))
+        await chain.sealer.seal()
+        slow.rollback()
+        chain.tamper("DELETE FROM approval.history WHERE id > 6; SELECT setval('approval.history_id_seq', 6)")
+        chain.tamper("DELETE FROM gateway.checkpoints WHERE number > 2")
+        chain.tamper(f"UPDATE gateway.sealing SET upto = '{json.dumps(upto)}'")  # noqa: S608 - ours
+        slow.execute(INSERT.format(service="approval"), ("acme",))
+        chain.write("approval")
+        await chain.sealer.seal()
+        slow.commit()
+        chain.write("approval", times=3)
+        for _ in range(2):
+            await chain.sealer.seal()
+    assert (15, []) == (chain.rows(), chain.problems())
+    assert [("audit.fell_back", 8)] == [(e["event"], e["last"]) for e in lines if e["log_level"] != "info"]
+
+
+@pytest.mark.parametrize("rows", [True, False], ids=["with its rows", "alone"])
+async def test_nothing_is_sealed_over_a_block_that_was_taken_out(chain: Chain, *, rows: bool) -> None:
+    """The process that sealed it knows: what comes waits, and the metric says so."""
+    chain.tamper("DELETE FROM gateway.checkpoints WHERE number = 2")
+    for service in ("approval", "executor", "agent") if rows else ():
+        chain.tamper(CUT.format(service=service))
+    for _ in range(2):
+        chain.write("approval")
+        with capture_logs() as lines:
+            await chain.sealer.seal()
+    assert ([], True) == (lines, LAG._value.get() > 0)
