@@ -35,23 +35,28 @@ def export(
 ) -> None:
     """Print every sealed row of a tenant with its place in the chain, and the signed checkpoints: JSON Lines.
 
-    1 where somebody was erased a moment ago, and what says so is not sealed yet: nobody could verify that.
+    1 where no key verifies some blocks, whose rows are printed as they stand, and where somebody was erased a moment
+    ago, and what says so is not sealed yet: nobody could verify that.
     """
     database, keys = beside(data, database, keys)
     if not database:
         fail("--database or PLACET_DATABASE_URL says where the history is, or --data the folder of `placet up`", code=2)
 
-    check = _check_of(tenant, keys, {})
+    check, unproved = _check_of(tenant, keys, {}), list[int]()
 
     async def run() -> None:
-        async for token, rows, number in _blocks(database, tenant, keys):
+        async for token, rows, number, proved in _blocks(database, tenant, keys, unproved=True):
             check.follow(token, rows)
+            unproved.extend(() if proved else (number,))
             for place, row in enumerate(rows):
                 told = {"row": row.line, "salt": row.salt, "said": row.said, "place": [number, place]}
                 typer.echo(jsons.dumps(told, ensure_ascii=False))
             typer.echo(jsons.dumps({"checkpoint": token}))
 
     _run(run())
+    if unproved:
+        which = f"{len(unproved)} blocks from {unproved[0]} to {unproved[-1]}"
+        fail(f"no key here verifies {which}: a copy of the public keys from before one was taken back does (--keys)")
     if check.unnamed:
         fail("an erasure is not sealed yet: export again in some seconds")
 
@@ -246,13 +251,17 @@ def _run(work: Any) -> None:
         fail(str(error) or type(error).__name__)
 
 
-async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tuple[str, list[Any], int]]:
+async def _blocks(
+    url: str, tenant: str, keys: Path | None, *, unproved: bool = False
+) -> AsyncIterator[tuple[str, list[Any], int, bool]]:
+    """Yield each token with its rows, its number, and whether a key verifies it; rows of others where asked for."""
     from placet.contracts.chain import Row, read_checkpoint
     from placet.contracts.signing import BadSignature
     from placet.gateway.audit import store
     from placet.runtime.database import Database
 
     verifier, database = _verifier(keys), Database(url, service="gateway", pool_size=1)
+    passed: dict[str, int] = {}
     try:
         async with database.transaction() as connection:
             await store.read_whole(connection)
@@ -260,15 +269,29 @@ async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tup
                 try:
                     block = read_checkpoint(verifier, token)
                 except BadSignature:
-                    yield token, [], 0
+                    upto = _upto_said(token) if unproved else {}
+                    yield token, await store.load_rows(connection, tenant, passed, upto), number, False
+                    passed |= {service: max(row_id, passed.get(service, 0)) for service, row_id in upto.items()}
                     continue
+                passed = dict(block.upto)
                 if block.number != number:
                     # Under another number than was signed: no row fits it.
-                    yield token, [Row("", None, None)], block.number
+                    yield token, [Row("", None, None)], block.number, True
                     continue
-                yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number
+                yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number, True
     finally:
         await database.close()
+
+
+def _upto_said(token: str) -> dict[str, int]:
+    """Return how far a block reaches that nobody verifies, as it says; nothing where it cannot be read."""
+    from contextlib import suppress
+
+    from placet.contracts.chain import peek_checkpoint
+
+    with suppress(ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+        return {service: min(int(row_id), 2**63 - 1) for service, row_id in peek_checkpoint(token).upto.items()}
+    return {}
 
 
 async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) -> None:
@@ -283,7 +306,7 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
             passed, tenants = await store.sealed_upto(connection), await store.list_tenants(connection)
         for tenant in tenants:
             check = _check_of(tenant, keys, checks)
-            async for token, rows, _ in _blocks(url, tenant, keys):
+            async for token, rows, *_ in _blocks(url, tenant, keys):
                 check.follow(token, rows)
             async with database.transaction() as connection:
                 strays = await store.count_strays(connection, tenant, check.first.after if check.first else {})

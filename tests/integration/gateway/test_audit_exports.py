@@ -1,0 +1,43 @@
+"""Exports of the audit chain: whole whatever is wrong with a block, and verified in little memory."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+
+import pytest
+
+from placet.contracts.signing import create_keys, load_signer, load_verifier, public_keys, publish_keys
+from placet.gateway.audit.sealing import Sealer
+from tests.integration.gateway.test_audit_chain import Chain
+from tests.integration.gateway.test_audit_chain import chain as _chain
+
+chain = _chain
+
+
+async def test_an_export_has_the_rows_of_blocks_that_no_key_verifies(chain: Chain) -> None:
+    """A key was taken back: they are printed and named, and whoever has a copy of the old keys verifies them."""
+    create_keys(new := chain.folder / "new")
+    chain.sealer = Sealer(chain.sealer.database, load_signer(new, "gateway"), load_verifier(new))
+    chain.write("approval")
+    await chain.sealer.seal()
+    copy, chain.keys = chain.keys, new
+    told = chain.audit("export", "--tenant", "acme", "--database", chain.url)
+    assert (1, True) == (told.returncode, "no key here verifies 2 blocks from 1 to 2" in told.stderr)
+    publish_keys(copy, [*public_keys(copy), *public_keys(new)])
+    chain.keys = copy
+    assert told.stdout == chain.export().read_text()
+    assert ([], 14) == (chain.problems(str(chain.export())), len(told.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("upto", ['{"approval": 1e400}', '{"approval": 9999999999999999999}', "[]", "null"])
+async def test_a_checkpoint_that_says_anything_leaves_the_rest_of_an_export(chain: Chain, upto: str) -> None:
+    """What nobody signed is named, and no row of another block is printed twice or left out."""
+    before = chain.export().read_text()
+    said = (
+        '{"iss": "gateway", "tenant": "acme", "number": 3, "previous": "", "rows": 1, "root": "", "after": {}, "upto": '
+    )
+    token = f"x.{urlsafe_b64encode((said + upto + '}').encode()).decode()}.x"
+    chain.tamper(f"INSERT INTO gateway.checkpoints (tenant, number, token) VALUES ('acme', 3, '{token}')")  # noqa: S608 - ours
+    told = chain.audit("export", "--tenant", "acme", "--database", chain.url)
+    assert (1, before) == (told.returncode, "".join(told.stdout.splitlines(keepends=True)[:-1]))
+    assert "no key here verifies 1 blocks from 3 to 3" in told.stderr
