@@ -360,12 +360,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entries(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the lines of a file that may be larger than memory, each with its number."""
     try:
-        # A row may have what Python takes for the end of a line, and JSON does not.
-        for number, text in enumerate(file.read_text().rstrip("\n").split("\n"), 1):
-            entry = jsons.loads(text, object_pairs_hook=_once)
-            if not isinstance(entry, dict):
-                fail(f"{file}:{number} is neither a row nor a checkpoint")
-            yield number, entry
+        # A row may have what a text file takes for the end of a line, and JSON does not.
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line == b"\n":
+                    continue
+                entry = jsons.loads(line.decode(), object_pairs_hook=_once)
+                if not isinstance(entry, dict):
+                    fail(f"{file}:{number} is neither a row nor a checkpoint")
+                yield number, entry
     except (OSError, ValueError) as error:
         fail(f"{file}: {error}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from base64 import urlsafe_b64encode
 
 import pytest
 
+from placet.cli import audit
 from placet.contracts.signing import create_keys, load_signer, load_verifier, public_keys, publish_keys
 from placet.gateway.audit.sealing import Sealer
 from tests.integration.gateway.test_audit_chain import Chain
@@ -41,3 +43,21 @@ async def test_a_checkpoint_that_says_anything_leaves_the_rest_of_an_export(chai
     told = chain.audit("export", "--tenant", "acme", "--database", chain.url)
     assert (1, before) == (told.returncode, "".join(told.stdout.splitlines(keepends=True)[:-1]))
     assert "no key here verifies 1 blocks from 3 to 3" in told.stderr
+
+
+async def test_a_file_is_verified_line_by_line(chain: Chain) -> None:
+    """An export may be larger than memory; empty lines say nothing, and other encodings are none of ours."""
+    file = chain.export()
+    whole = file.read_bytes()
+    file.write_bytes(b"\n" + whole + b"\n\n")
+    assert [] == chain.problems(str(file))
+    file.write_bytes(whole.decode().encode("utf-16"))
+    assert (1, "") == ((told := chain.audit("verify", str(file))).returncode, told.stdout)
+    tracemalloc.start()
+    file.write_bytes(whole)
+    with file.open("ab") as more:
+        more.writelines(b'{"event": "x", "text": "%b"}\n' % (b"x" * 1000) for _ in range(20_000))
+    assert 20_012 == sum(1 for _ in audit._entries(file))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < file.stat().st_size / 4
