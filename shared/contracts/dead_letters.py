@@ -14,6 +14,8 @@ HOUSE_TENANT = "default"
 UNSENT_TYPE = "placet.outbox.refused.v1"
 #: What is told of the call that a refused event is about, so that the call can be ended.
 _OF_CALL = ("tenant", "call_id", "conversation_id", "tool", "digest", "schema_digest")
+#: Characters that any such thing has at most: what nobody has read may say anything at any length.
+_TOLD_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,16 @@ def unsent(event: Mapping[str, Any], queue: str, beginning: str) -> dict[str, An
     """Return what the dead letter of an event holds that the broker refused, with its beginning."""
     data = event["data"] if isinstance(event.get("data"), dict) else {}
     call = data["call"] if isinstance(data.get("call"), dict) else data
-    told = {name: call[name] for name in _OF_CALL if name in call} if "call_id" in call else {}
-    shown = {"tenant": data.get("tenant"), "type": event.get("type"), "queue": queue, "call": told, "body": beginning}
-    return {"type": UNSENT_TYPE, "id": event.get("id"), "data": shown}
+    told = (
+        {name: _told(call[name]) for name in _OF_CALL if isinstance(call.get(name), str)} if "call_id" in call else {}
+    )
+    tenant, kind = _told(data.get("tenant")), _told(event.get("type"))
+    shown = {"tenant": tenant, "type": kind, "queue": queue, "call": told, "body": beginning}
+    return {"type": UNSENT_TYPE, "id": _told(event.get("id")), "data": shown}
+
+
+def _told(value: object) -> str:
+    return value[:_TOLD_MAX] if isinstance(value, str) else ""
 
 
 def unsent_in(event: Mapping[str, Any]) -> Unsent | None:

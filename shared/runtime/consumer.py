@@ -8,9 +8,11 @@ neighbours. What happens to the bad one follows from the error's type alone (see
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -27,8 +29,9 @@ from placet.contracts.topology import RETRIES_MAX
 from placet.contracts.transitions import ExpectedRace
 from placet.runtime import points
 from placet.runtime.batcher import Batcher
-from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed
+from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Restored, is_outage
+from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
 
@@ -251,7 +254,10 @@ class Consumer:
             return
         EVENTS.labels(self._queue, "retried").inc()
         log.warning("event.retried", queue=self._queue, message_id=event.id, attempt=attempt, reason=reason)
-        await _until_published(lambda: self._bus.retry(delivery, _envelope(event), attempt=attempt))
+        try:
+            await _until_published(lambda: self._bus.retry(delivery, _envelope(event), attempt=attempt))
+        except PublishRefused as refused:
+            await self._bury(delivery, _letter(event), event.id, f"no retry, {refused}: {reason}")
 
     def _alert(self, event_id: str, source: str, reason: str) -> None:
         SECURITY_ALERTS.labels(self._queue).inc()
@@ -260,7 +266,12 @@ class Consumer:
     async def _bury(self, delivery: Delivery, body: bytes, event_id: str, reason: str) -> None:
         EVENTS.labels(self._queue, "dead").inc()
         log.error("event.dead", queue=self._queue, message_id=event_id, reason=reason)
-        await _until_published(lambda: self._bus.dead_letter(delivery, body, reason=reason[:1000], message_id=event_id))
+        reason = reason[:1000]
+        try:
+            await _until_published(lambda: self._bus.dead_letter(delivery, body, reason=reason, message_id=event_id))
+        except PublishRefused:
+            bury = partial(bury_cut, self._bus, self._queue, _only_event(body), body, reader=self._queue)
+            await _until_published(lambda: bury(reason=f"too large: {reason}"[:1000], message_id=event_id))
 
 
 def is_void(event: Event, restored: Restored) -> bool:
@@ -339,9 +350,21 @@ def _letter(event: Event) -> bytes:
 def _not_replayable(body: bytes, tenant: str) -> bytes:
     """Return a dead letter's body that tells what a frontend of `tenant` sent, belongs to that tenant, and is no event.
 
-    Kept as one text, so that nothing which looks for a call or an event inside takes it for one.
+    Its beginning is kept as one text, so that nothing which looks for a call or an event inside takes it for one; what
+    it was in all is told by its length and digest.
     """
-    return to_json([{"type": REFUSED_TYPE, "data": {"tenant": tenant, "body": body.decode("utf-8", "replace")}}])
+    beginning = body[:REFUSED_BYTES_SHOWN].decode("utf-8", "replace")
+    data = {"tenant": tenant, "body": beginning, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return to_json([{"type": REFUSED_TYPE, "data": data}])
+
+
+def _only_event(body: bytes) -> dict[str, Any]:
+    """Return what a letter's body holds, where that is one event; else an empty one."""
+    with suppress(ValueError):
+        match from_json(body):
+            case [dict(event)]:
+                return event
+    return {}
 
 
 def _json_bytes(item: object) -> bytes:
@@ -356,11 +379,16 @@ def _one_line(error: Exception) -> str:
 
 
 async def _until_published(publish: Callable[[], Awaitable[None]]) -> None:
-    """Publish, again and again while the broker is away: an event is never acknowledged before it is safe elsewhere."""
+    """Publish, again and again while the broker is away: an event is never acknowledged before it is safe elsewhere.
+
+    What the broker will never take is raised: it would be tried for ever, and hold up what comes behind it.
+    """
     pause = 0.1
     while True:
         try:
             await publish()
+        except PublishRefused:
+            raise
         except PublishFailed as error:
             log.warning("broker.waiting", error=str(error))
             await asyncio.sleep(pause)

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 from pydantic_core import to_json
 
-from placet.contracts.dead_letters import unsent
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, event_from
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
-from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
+from placet.runtime.bus import Bus, PublishFailed, PublishRefused
+from placet.runtime.letters import bury_cut
 
 if TYPE_CHECKING:
     from placet.runtime.database import Database
@@ -41,8 +41,6 @@ TRANSIENT_PAUSE_SECONDS = 0.01
 #: Bytes that the events of one envelope have at most, unless it is one event: far below what brokers allow, and what
 #: a reader parses at once.
 ENVELOPE_BYTES_MAX = 512 * 1024
-#: Bytes that a dead letter holds of an event that the broker refused.
-REFUSED_BYTES_SHOWN = 64 * 1024
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 200
 
@@ -114,16 +112,6 @@ def placed(events: Iterable[Outgoing]) -> list[str]:
         rows[way] = row, number + 1, size + len(event)
         ids.append(row)
     return ids
-
-
-def in_brief(event: dict[str, Any]) -> bytes | None:
-    """Return an event of a message that can be told in brief so, under its id; None for any other."""
-    try:
-        message = event_from(event, MESSAGES).message.in_brief()
-    except ValueError:
-        # A dead letter's, sent back as it was.
-        return None
-    return None if message is None else to_json(event | {"data": message})
 
 
 class Outbox:
@@ -257,7 +245,9 @@ class Outbox:
         try:
             if not way.transient:
                 told = "sent in brief, " if await self._send_in_brief(way, event) else ""
-                await self._send_letter(way, event, body, f"too large: {told}{reason}"[:1000])
+                own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
+                reader, why = reader_of(way.destination), f"too large: {told}{reason}"[:1000]
+                await bury_cut(self._bus, own, event, body, reader=reader, reason=why, message_id=event["id"])
         except PublishFailed as error:
             log.warning("outbox.publish_failed", exchange=DEAD_LETTERS, events=1, error=str(error))
             self._failed([(sending, body)])
@@ -266,31 +256,19 @@ class Outbox:
 
     async def _send_in_brief(self, way: Way, event: dict[str, Any]) -> bool:
         """Send what matters most of an event that was refused; tell whether there is such and the broker took it."""
-        brief = in_brief(event)
+        try:
+            brief = event_from(event, MESSAGES).message.in_brief()
+        except ValueError:
+            # A dead letter's, sent back as it was.
+            return False
         if brief is None:
             return False
         try:
-            body = b"[%b]" % brief
+            body = to_json([event | {"data": brief}])
             await self._bus.publish(way.destination, body, message_id=event["id"], mandatory=way.mandatory)
         except PublishRefused:
             return False
         return True
-
-    async def _send_letter(self, way: Way, event: dict[str, Any], body: bytes, reason: str) -> None:
-        """Send the letter under an own queue, as the broker wants it, with as much of the event as the broker takes."""
-        own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
-        most = REFUSED_BYTES_SHOWN
-        while True:
-            beginning = body[:most].decode("utf-8", "ignore")
-            letter = to_json([unsent(event, reader_of(way.destination), beginning)])
-            try:
-                await self._bus.dead_letter(Delivery(own, letter), letter, reason=reason, message_id=event["id"])
-            except PublishRefused:
-                if not most:
-                    raise
-                most //= 16
-            else:
-                return
 
     async def forget_confirmed(self) -> int:
         """Wait for confirmed rows and delete them, as many at a time as have gathered; return 0: more may gather."""

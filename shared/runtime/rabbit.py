@@ -302,13 +302,13 @@ class RabbitBus:
         await asyncio.gather(*(consumer.close(self._graceful_seconds) for consumer in self._consumers))
 
     async def stop(self) -> None:
-        """Stop consuming, wait for running deliveries, disconnect."""
-        await self.stop_consuming()
+        """Stop consuming, wait for running deliveries unless that was done, disconnect."""
+        if self._consuming:
+            await self.stop_consuming()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
-        if self._connection is not None and not self._connection.is_closed:
-            await self._connection.close()
+        await _close(self._connection)
 
     async def connected(self) -> bool:
         """Tell whether the connection is open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -106,3 +107,12 @@ def test_garbage_of_a_frontend_is_no_event_in_any_later_version(body: bytes) -> 
     """What we cannot read today is kept as text: a newer reader must not take it for its own people's word."""
     events, [(kept, _, _)] = read_delivery(Delivery("agent.messages", body, key="frontend.acme"))
     assert ([], {"acme"}) == (events, {letter["data"]["tenant"] for letter in json.loads(kept)})
+
+
+def test_of_a_long_envelope_its_beginning_is_kept() -> None:
+    """However many bytes a frontend sends, its letter is short; two that begin alike are never taken for one."""
+    sent = [b"\x00" * 3_000_000, b"\x00" * 2_999_999 + b"\xff"]
+    kept = [read_delivery(Delivery("agent.messages", body, key="frontend.acme"))[1][0][0] for body in sent]
+    told = [json.loads(body)[0]["data"] for body in kept]
+    assert (2, True) == (len(set(kept)), max(map(len, kept)) < 512 * 1024)
+    assert [(3_000_000, hashlib.sha256(body).hexdigest()) for body in sent] == [(d["bytes"], d["sha256"]) for d in told]
