@@ -64,10 +64,11 @@ def letter_from(delivery: Delivery) -> Letter:
     # The key is the queue it came from, and the broker lets each service use its own only: a header could lie.
     queue = _storable(delivery.key) or "unknown"
     service = queue.partition(".")[0]
-    # Except of what never left its sender, for which no queue has a name of its own: such a letter is never sent
-    # back, and says for which queue it was, and what.
-    refused = unsent_in(event)
-    queue, kind = (refused.queue or queue, refused.type) if refused else (queue, event.get("type", ""))
+    # Except of what the broker refused, which may never have left its sender: such a letter is never sent back, and
+    # says for which queue it was, and what; one of an older outbox says less.
+    kind = event.get("type", "")
+    if refused := unsent_in(event):
+        queue, kind = refused.queue or queue, refused.type or kind
     message_id = _storable(str(delivery.headers.get("x-placet-message-id") or event.get("id") or ""))
     return Letter(
         dead_letter_id=derived_id("dead-letter", queue, message_id, hashlib.sha256(delivery.body).hexdigest()),

@@ -223,6 +223,12 @@ def test_what_the_broker_refused_cannot_go_where_its_letter_says() -> None:
             events_of(sent)
 
 
+def test_a_letter_of_an_older_outbox_has_a_type() -> None:
+    """During an update an outbox of before writes letters that do not say of which type the event was."""
+    body = json.dumps([{"type": UNSENT_TYPE, "data": {"tenant": "acme", "body": "["}}])
+    assert UNSENT_TYPE == letter_from(Delivery("dead-letters", body.encode(), OURS, "agent.messages")).message_type
+
+
 def test_a_refused_event_ends_no_call_of_another_tenant() -> None:
     """Whose letter it is says whose call it may end."""
     own, forged = (refused_by_the_broker(a_result(a_call(call_id="k")), tenant=each) for each in ("acme", "rival"))
