@@ -115,15 +115,10 @@ def consent_void() -> Admission:
     return Admission(Event.REFUSED, CONSENT_VOID)
 
 
-def stopped() -> Admission:
-    """Return what becomes of a call that an emergency stop covers."""
-    return Admission(Event.REFUSED, STOPPED_CALL)
-
-
 def void(*, stop: bool, revoked: bool, late: bool) -> Admission | None:
     """Return what becomes of a call whose permit was good when it came, by what was so when it was taken."""
     if stop:
-        return stopped()
+        return Admission(Event.REFUSED, STOPPED_CALL)
     return consent_void() if revoked else too_late() if late else None
 
 

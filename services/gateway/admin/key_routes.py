@@ -116,11 +116,10 @@ class KeyList(BaseModel):
 class _Offer:
     """What the owner of a new key is sent to take it over with."""
 
-    #: Empty for none.
+    #: Empty for none; the key's maker is told whether there is one.
     code: str = ""
-    #: Whether they are sent it, and whether the key's maker is told so.
+    #: Whether they are sent it.
     sends: bool = False
-    told: bool = False
 
 
 _NO_OFFER = _Offer()
@@ -137,7 +136,7 @@ async def _offer(deps: Deps, connection: Connection, caller: Caller, name: str) 
     reachable = owner is not None and bool(owner.emails or owner.slack)
     sends = of_all < CODES_MAX and (reachable or not known)
     told = of_tenant < CODES_OF_TENANT_MAX and (sends or not known)
-    return _Offer(new_code(), sends, told) if told else _NO_OFFER
+    return _Offer(new_code(), sends) if told else _NO_OFFER
 
 
 @router.get("", responses=described(401, 403, 503))
@@ -175,7 +174,7 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
         if offer.sends:
             whose = {"tenant": caller.tenant, "key_id": key_id, "person": body.person}
             work.emit(KeyOffered(**whose, by=caller.person, code=offer.code))
-    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": offer.told}
+    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": bool(offer.code)}
     return NewKeyOut.model_validate({**made, "id": key_id, "key": key, "scopes": list(scopes)})
 
 
