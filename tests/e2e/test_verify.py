@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import psycopg
 import pytest
 import yaml
 
+from placet.gateway.identity.bootstrap import create_key
 from tests.e2e.test_embedded import Embedded, placet, running
 from tests.support.system import ROOT, SHOP_RULEBOOK
 
@@ -93,6 +95,51 @@ def test_it_leaves_nothing_that_waits_or_works(house: Embedded) -> None:
             " (SELECT count(*) FROM executor.executions WHERE tenant LIKE 'verify-%')"
         ).fetchone()
     assert (0, 0, 0) == row
+
+
+def _alive(house: Embedded) -> list[str]:
+    """Return the tenants of keys of the command's making that still work."""
+    with psycopg.connect(house.database_url) as database:
+        keys = "SELECT tenant FROM gateway.api_keys WHERE tenant LIKE 'verify-%' AND revoked_at IS NULL ORDER BY 1"
+        return [row[0] for row in database.execute(keys)]
+
+
+def test_no_key_outlives_a_gateway_that_is_not_there(house: Embedded) -> None:
+    """Keys are made before the first request, and taken back where they are kept."""
+    command = [sys.executable, "-m", "placet.cli", "verify", "--database", house.database_url]
+    nowhere = {**os.environ, "PLACET_URL": "http://127.0.0.1:1", "PLACET_KEY": "placet_0_x"}
+    ended = subprocess.run(command, cwd=ROOT, env=nowhere, capture_output=True, text=True, timeout=60, check=False)
+    assert (1, []) == (ended.returncode, _alive(house))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_command_whose_terminal_is_closed_leaves_no_key(house: Embedded, number: int) -> None:
+    """Whatever ends it before its end, its conversation is ended and its keys are revoked."""
+    command = [sys.executable, "-m", "placet.cli", "verify", *SAY, "--database", house.database_url]
+    command += ["--kill", f"kill -{int(number)} $PPID; sleep 1"]
+    key = (house.data / "admin.key").read_text().strip()
+    environment = {**os.environ, "PLACET_URL": f"http://127.0.0.1:{house.port}", "PLACET_KEY": key}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    with psycopg.connect(house.database_url) as database:
+        open_ones = "SELECT count(*) FROM gateway.conversations WHERE tenant LIKE 'verify-%' AND ended_at IS NULL"
+        row = database.execute(open_ones).fetchone()
+    assert (128 + number, [], (0,)) == (ended.returncode, _alive(house), row)
+
+
+def test_keys_that_an_earlier_run_left_are_taken_back(house: Embedded) -> None:
+    """Those of a day ago; a run that goes on, and a customer whose tenant has such a name, keep theirs."""
+    with psycopg.connect(house.database_url) as database:
+        for tenant, person in (("verify-00000000", "verify"), ("verify-1", "verify"), ("verify-11111111", "verify")):
+            create_key(database, tenant=tenant, person=person, scopes=["chat"])
+        database.execute(
+            "UPDATE gateway.api_keys SET created_at = now() - interval '2 days'"
+            " WHERE tenant IN ('verify-00000000', 'verify-1')"
+        )
+    _verify(house, "--database", house.database_url)
+    left = _alive(house)
+    with psycopg.connect(house.database_url) as database:
+        database.execute("DELETE FROM gateway.api_keys WHERE tenant IN ('verify-1', 'verify-11111111')")
+    assert ["verify-1", "verify-11111111"] == left
 
 
 def test_it_needs_no_database(house: Embedded) -> None:

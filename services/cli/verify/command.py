@@ -20,6 +20,12 @@ from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened
 
 _SAY = "This is placet verify. Please answer with OK, and use no tool."
 _COLUMNS = ["kind", "attack", "outcome", "found"]
+_REVOKE = "UPDATE gateway.api_keys SET revoked_at = now(), revoked_by = 'set-up' WHERE revoked_at IS NULL AND"
+#: Keys of runs that never came to their end; one that still goes on keeps its own.
+_LEFT_OVER = (
+    "created_by = 'set-up' AND tenant ~ '^verify-[0-9a-f]{8}$' AND person IN ('verify', tenant || '-colleague')"
+    " AND created_at < now() - interval '1 day'"
+)
 #: Violations that a row of the table names; the others are as many more.
 _NAMED_MAX = 3
 
@@ -57,7 +63,10 @@ def verify(  # noqa: PLR0913 - each is an option
         fail("--data has a database of its own: give one of --data and --database", code=2)
     database = database if data is None else url_beside(data)
     # Whoever ends the command ends what it has opened.
-    signal.signal(signal.SIGTERM, _end)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Who ignores that a terminal is closed, as under nohup, goes on.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
     try:
         with (
             progress("attacking", quiet=json),
@@ -88,10 +97,11 @@ def _end(number: int, _: object) -> NoReturn:
 def _attack(
     http: httpx.Client, own: str, say: str, agent: str, wait: float, database: str, kill: Sequence[str]
 ) -> Iterator[Row]:
-    foreign, colleague = _keys_of_a_tenant(database)
-    yield from _prepared(foreign, database)
-    scene = _scene(http, own, foreign, colleague, agent)
+    keys, scene = _keys_of_a_tenant(database), None
+    foreign, colleague = keys
     try:
+        yield from _prepared(foreign, database)
+        scene = _scene(http, own, foreign, colleague, agent)
         yield from doors.forging(scene)
         yield from doors.reaching(scene, agent)
         yield from doors.strangers(scene)
@@ -103,9 +113,20 @@ def _attack(
         yield from kills.killing(scene, kill, agent, say, wait)
         yield from calls.ending(scene, wait)
     finally:
-        scene.ask("POST", f"{scene.path}/end")
-        for key in filter(None, (colleague, foreign)):
-            scene.ask("DELETE", f"/v1/keys/{key.split('_')[1]}", foreign)
+        try:
+            if scene is not None:
+                scene.ask("POST", f"{scene.path}/end")
+        finally:
+            _revoke(database, keys)
+
+
+def _revoke(database: str, keys: Sequence[str]) -> None:
+    """Take keys back where they are kept: no gateway has to answer for it."""
+    if ids := [key.split("_")[1] for key in keys if key]:
+        import psycopg
+
+        with psycopg.connect(database) as connection:
+            connection.execute(f"{_REVOKE} key_id = ANY (%s)", (ids,))
 
 
 def _scene(http: httpx.Client, own: str, foreign: str, colleague: str, agent: str) -> Scene:
@@ -130,6 +151,7 @@ def _keys_of_a_tenant(database: str) -> tuple[str, str]:
     tenant, scopes = f"verify-{secrets.token_hex(4)}", ["chat", "decide", "operate", "admin"]
     try:
         with psycopg.connect(database) as connection:
+            connection.execute(f"{_REVOKE} {_LEFT_OVER}")
             key = create_key(connection, tenant=tenant, person="verify", scopes=scopes)
             return key, create_key(connection, tenant=tenant, person=f"{tenant}-colleague", scopes=["decide"])
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
