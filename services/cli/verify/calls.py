@@ -38,7 +38,7 @@ def deciding(scene: Scene, patience_seconds: float) -> Iterator[Row]:
         return
     card = waits[0]
     path = f"/v1/approvals/{card['id']}/decisions"
-    rule = _rule(scene, card)
+    rule = rule_of(scene, card)
     decider, rows = _stale(scene, card, path)
     yield from rows
     yield from _not_counting(scene, card, path, rule)
@@ -46,6 +46,9 @@ def deciding(scene: Scene, patience_seconds: float) -> Iterator[Row]:
     attack = f"one decision {AT_ONCE} times at once"
     if not decider:
         yield not_tried("double", attack, _NOBODY_DECIDES)
+        return
+    if outlasts(scene, rule):
+        yield not_tried("double", attack, OUTLASTS)
         return
     answers = at_once(AT_ONCE, lambda: scene.ask("POST", path, decider, json=deny))
     codes = sorted(answer.status_code for answer in answers)
@@ -59,6 +62,10 @@ def deciding(scene: Scene, patience_seconds: float) -> Iterator[Row]:
 
 
 _ONCE = [200, *[409] * (AT_ONCE - 1)]
+#: Why a call is not denied.
+OUTLASTS = (
+    "its denial would hold calls of others for as long as the rule's veto window says: --database brings a tenant"
+)
 _NOBODY_DECIDES = "this key may not decide this call, and neither may that of a colleague, whom --database brings"
 _STALE, _STRANGER = "urn:placet:problem:stale-card", "urn:placet:problem:not-an-approver"
 
@@ -71,7 +78,13 @@ def _of_several(attack: str, codes: list[int], states: set[str], rule: dict[str,
     return judged("double", attack, f"one of the {denials} that decide", held=states == {"pending"})
 
 
-def _rule(scene: Scene, card: dict[str, Any]) -> dict[str, Any]:
+def outlasts(scene: Scene, rule: dict[str, Any]) -> bool:
+    """Tell whether a denial by this rule, or by one that cannot be read, is remembered beyond the conversation."""
+    window, within = rule.get("veto_window_seconds", 0), rule.get("veto_within", "conversation")
+    return not scene.throw_away and (not rule or (window > 0 and within != "conversation"))
+
+
+def rule_of(scene: Scene, card: dict[str, Any]) -> dict[str, Any]:
     """Return the rule of a call as its card's page has it; empty for a key that may not decide."""
     answer = scene.ask("GET", f"/v1/approvals/{card['id']}")
     found: dict[str, Any] = answer.json().get("approval_rule", {}) if answer.is_success else {}

@@ -133,7 +133,7 @@ def _scene(http: httpx.Client, own: str, foreign: str, colleague: str, agent: st
     """Open the conversation: of the throw-away tenant where agents speak with it, else of the key's."""
     found = opened(http, foreign, agent) if foreign else None
     if isinstance(found, Scene):
-        return replace(found, stranger=own, colleague=colleague)
+        return replace(found, stranger=own, colleague=colleague, throw_away=True)
     found = opened(http, own, agent)
     if not isinstance(found, Scene):
         fail(f"no conversation can be opened: {problem_line(found)}")

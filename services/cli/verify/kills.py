@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic, sleep
 from typing import TypeVar
 
 import httpx
 
+from placet.cli.verify.calls import OUTLASTS, outlasts, rule_of
 from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened, rests
 
 T = TypeVar("T")
@@ -23,7 +25,7 @@ def killing(scene: Scene, commands: Sequence[str], agent: str, say: str, patienc
     for command in commands:
         made = opened(scene.http, scene.key, agent)
         if isinstance(made, Scene):
-            yield from _killed(made, command, say, patience_seconds)
+            yield from _killed(replace(made, throw_away=scene.throw_away), command, say, patience_seconds)
         else:
             yield not_tried("kill", command, f"no conversation can be opened: {made.status_code}")
 
@@ -69,6 +71,9 @@ def _waiting(scene: Scene, command: str, patience_seconds: float) -> Iterator[Ro
     if not (waits := _patiently(lambda: scene.shown()["approvals"], patience_seconds)):
         return
     card, attack = waits[0], f"what waits after: {command}"
+    if outlasts(scene, _patiently(lambda: rule_of(scene, card), patience_seconds)):
+        yield not_tried("kill", attack, OUTLASTS)
+        return
     deny = {"decision": "deny", "digest": card["digest"], "reason": "placet verify"}
     path = f"/v1/approvals/{card['id']}/decisions"
     for token in (scene.key, scene.token):

@@ -75,6 +75,8 @@ class Scene:
     stranger: str = ""
     #: A key of somebody else of the same tenant, whom no rulebook names; empty where there is none.
     colleague: str = ""
+    #: Whether nobody but this proof has calls in its tenant.
+    throw_away: bool = False
 
     @property
     def path(self) -> str:

@@ -168,6 +168,28 @@ def test_ten_votes_of_one_person_are_judged(denials: int, outcome: str) -> None:
     assert outcome == rows["one decision 10 times at once"][0]
 
 
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ({"veto_window_seconds": 60, "veto_within": "tenant"}, "not tried"),
+        ({"veto_window_seconds": 60, "veto_within": "requester"}, "not tried"),
+        ({"veto_window_seconds": 60, "veto_within": "conversation"}, "held"),
+        ({"veto_window_seconds": 0, "veto_within": "tenant"}, "held"),
+    ],
+)
+def test_a_denial_that_would_hold_calls_of_others_is_not_made(rule: dict[str, Any], outcome: str) -> None:
+    """A veto window beyond the conversation is left alone in a tenant that has customers."""
+    made: list[dict[str, Any]] = []
+
+    def heard(_: str, body: dict[str, Any]) -> httpx.Response:
+        made.append(body)
+        return httpx.Response(200, json={"state": "pending"})
+
+    rows = _decided(heard, **rule)
+    denied = [each for each in made if each.get("reason") == "placet verify"]
+    assert (outcome, outcome == "held") == (rows["one decision 10 times at once"][0], bool(denied))
+
+
 def test_another_conflict_is_no_proof_of_what_was_shown() -> None:
     """A 409 that is not about the card says nothing of digests."""
     rows = _decided(lambda _, __: _problem(409, "already-decided"))
