@@ -20,10 +20,11 @@ from structlog.testing import capture_logs
 
 from placet.contracts.chain import Checkpoint, leaf, seal
 from placet.contracts.signing import Signer, create_keys, load_signer, load_verifier
+from placet.contracts.topology import SERVICES
 from placet.deploy.retention.duty import LAST, PURGED, PurgeGoesOnError, keep_of, purge_again_and_again, purge_now
 from placet.deploy.retention.purging import BLOCKS, Keep, purge
 from placet.deploy.retention.settings import RetentionSettings
-from placet.runtime.database import SERVICES, Database
+from placet.runtime.database import Database
 from tests.support.system import ROOT, until
 
 LETTER = """
