@@ -30,8 +30,8 @@ async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook
     else:
         work.record(*(records.asked_again(call, verdict, each) for each in earlier))
         verdict = watched.held_again(verdict, earlier)
-    if watched.is_watched(verdict):
-        await watched_store.add(work, call, verdict)
+    if terms := watched.watched_under(verdict, earlier):
+        await watched_store.add(work, call, terms)
     return verdict
 
 

@@ -52,7 +52,20 @@ def is_watched(verdict: Verdict) -> bool:
 
 def terms_of(earlier: Sequence[Watched]) -> ApprovalRule:
     """Return who decides what earlier calls stand in the way of: the people of each, and none of them allows more."""
-    return strictest([each.approval.model_copy(update={"grants": None}) for each in earlier])
+    first = earlier[0].approval
+    window = {name: getattr(first, name) for name in ("veto_window_seconds", "veto_on", "veto_within")}
+    return strictest([each.approval for each in earlier]).model_copy(update={"grants": None} | window)
+
+
+def watched_under(verdict: Verdict, earlier: Sequence[Watched]) -> ApprovalRule | None:
+    """Return the terms under which a call is remembered; None where it is not.
+
+    What a window held has those of the first call in its way alone: windows that meet do not add up to one that reaches
+    further than each, nor to people who must all say yes to whatever comes after.
+    """
+    if not is_watched(verdict):
+        return None
+    return earlier[0].approval if earlier and verdict.rule == VETO_WINDOW else verdict.approval
 
 
 def held_again(verdict: Verdict, earlier: Sequence[Watched]) -> Verdict:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.messages import ApprovalRule, WatchedCallClosed
-from placet.policy.rules import CallFacts, Verdict
+from placet.policy.rules import CallFacts
 from placet.policy.rules.watched import Watched, arguments_digest
 from placet.policy.tables import WatchedCallRow
 from placet.runtime.database import table_of
@@ -86,16 +86,14 @@ async def find(work: Work, call: CallFacts) -> Sequence[Watched]:
     ]
 
 
-async def add(work: Work, call: CallFacts, verdict: Verdict) -> None:
-    """Watch a call that is held; raise ValueError where the verdict asks nobody."""
-    if verdict.approval is None:
-        raise ValueError(f"the verdict of rule {verdict.rule!r} on call {call.call_id} asks nobody")
+async def add(work: Work, call: CallFacts, terms: ApprovalRule) -> None:
+    """Watch a call that is held; a denial of it is remembered under these terms."""
     values = {
         "call_id": call.call_id,
-        "veto_on": verdict.approval.veto_on,
-        "veto_within": verdict.approval.veto_within,
-        "window_seconds": verdict.approval.veto_window_seconds,
-        "approval": verdict.approval.model_dump_json(),
+        "veto_on": terms.veto_on,
+        "veto_within": terms.veto_within,
+        "window_seconds": terms.veto_window_seconds,
+        "approval": terms.model_dump_json(),
         "asked_at": work.now,
         "denied_by": "",
         "reason": "",
