@@ -82,10 +82,9 @@ FORM_BYTES_MAX = {"/sign-in": 16 * 1024, "/l/": 64 * 1024}
 
 def create_app(deps: Deps) -> FastAPI:
     """Return the API on the given parts. Interactive pages are left out: they load scripts from elsewhere."""
-    app = FastAPI(
-        title="Placet", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, redirect_slashes=False
-    )
+    app = FastAPI(title="Placet", version="1", description=_DESCRIPTION, openapi_url=None, redirect_slashes=False)
     app.state.deps = deps
+    describe(app)
     add_routes(app, *_ROUTERS)
     answer_with_problems(app)
     settings = deps.settings
@@ -99,5 +98,4 @@ def create_app(deps: Deps) -> FastAPI:
         )
     app.add_middleware(OpenAiErrors)
     app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources, settings.public_url))
-    describe(app)
     return app

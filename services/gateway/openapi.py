@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import TypeAdapter
 
 from placet.gateway.conversations.item_models import DeltaEvent, FeedItem
@@ -19,32 +21,38 @@ _REF = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI) -> None:
-    """Complete the OpenAPI document of `app`."""
-    document = app.openapi
+    """Answer GET /openapi.json with the completed document of `app`, drawn and written once: anybody may ask."""
 
-    def completed() -> dict[str, Any]:
-        schema = document()
-        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)
-        for name, model in _MODELS.items():
-            whole = TypeAdapter(model).json_schema(ref_template=_REF)
-            schemas.update(whole.pop("$defs", {}) | {name: whole})
-        for model in schemas.values():
-            for member in model.get("properties", {}).values():
-                _without_default(member)
-        for operation, strict in _operations(app, schema):
-            answers = operation["responses"]
-            if "application/json" in answers.get("422", {}).get("content", {}):
-                # FastAPI's own; ours are 400.
-                answers.pop("422")
-            reads = "requestBody" in operation
-            for status in (400, 413, 415) if reads else (400,) if strict else ():
-                answers.setdefault(str(status), described(status)[status])
-            operation["responses"] = dict(sorted(answers.items()))
-        return schema
+    @cache
+    def written() -> bytes:
+        return bytes(JSONResponse(_completed(app, app.openapi())).body)
 
-    app.openapi = completed  # type: ignore[method-assign]
+    async def answer(_request: Request) -> Response:
+        return Response(written(), media_type="application/json")
+
+    app.add_route("/openapi.json", answer, include_in_schema=False)
+
+
+def _completed(app: FastAPI, schema: dict[str, Any]) -> dict[str, Any]:
+    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for name, model in _MODELS.items():
+        whole = TypeAdapter(model).json_schema(ref_template=_REF)
+        schemas.update(whole.pop("$defs", {}) | {name: whole})
+    for model in schemas.values():
+        for member in model.get("properties", {}).values():
+            _without_default(member)
+    for operation, strict in _operations(app, schema):
+        answers = operation["responses"]
+        if "application/json" in answers.get("422", {}).get("content", {}):
+            # FastAPI's own; ours are 400.
+            answers.pop("422")
+        reads = "requestBody" in operation
+        for status in (400, 413, 415) if reads else (400,) if strict else ():
+            answers.setdefault(str(status), described(status)[status])
+        operation["responses"] = dict(sorted(answers.items()))
+    return schema
 
 
 def _without_default(member: dict[str, Any]) -> None:
