@@ -155,6 +155,8 @@ class Bounded(asyncio.Protocol):
             self._whom = None
         self._stop_waiting()
         self._hear_taking()
+        # uvicorn's own timer, which would keep all of it for as long as an idle connection.
+        self._unset_keepalive_if_required()  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         """Read some bytes; they give no more time, unless the request is whole."""

@@ -202,6 +202,8 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         """Let go of the body of what was answered."""
         sent = next(each for each in self._sent if not each.answered)
         sent.answered, sent.body = True, 0
+        if self._answered is not None:
+            self._answered.body = bytearray()
         super().on_response_complete()
         self.count()
 
@@ -213,6 +215,10 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         if self._answered is not None and not self._answered.response_complete:
             self._answered.disconnected = True
             self._answered.message_event.set()
+        for cycle in (self._answered, self.cycle):
+            if cycle is not None:
+                cycle.body = bytearray()
+        self.pipeline.clear()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read; without a word where it would be taken for the answer to what came before."""

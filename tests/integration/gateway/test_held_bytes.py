@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from placet.gateway.app import BODY_BYTES_MAX
 from placet.gateway.http.protocol import BoundedHttp, sender_is_known
@@ -30,6 +33,20 @@ WAYS = {
 }
 #: Has room for some of them.
 FEW = Bounds(in_all=99, by_address=99, seconds=60.0, bytes_by_address=4 * LARGE)
+
+
+#: Far more than kernels keep of what nobody takes.
+LONG = b"x" * 8_000_000
+GET = b"GET /%b HTTP/1.1\r\nhost: here\r\n\r\n"
+
+
+async def long(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    """Answer at length, or briefly where the path says so; somebody is known where it says so."""
+    if scope["path"] == "/known":
+        sender_is_known(scope)
+    answer = b"ok" if scope["path"] == "/brief" else LONG
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(answer))]})
+    await send({"type": "http.response.body", "body": answer})
 
 
 async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
@@ -70,20 +87,28 @@ class Held:
         writer.write(sent)
         return (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
 
+    def reset(self, number: int) -> None:
+        """End a connection without a word."""
+        sock = self._all[number][1].get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._all[number][1].transport.abort()
+
     def close(self) -> None:
         """Hang up."""
         for _, writer in self._all:
-            writer.close()
+            writer.transport.abort()
 
 
 @asynccontextmanager
-async def holding() -> AsyncIterator[Held]:
+async def holding(asked: Any = app, bounds: Bounds = FEW, http: type[BoundedHttp] = BoundedHttp) -> AsyncIterator[Held]:
     """Yield connections to the app, for a while."""
     port = free_port()
-    async with serving(app, host="127.0.0.1", port=port, http=BoundedHttp, bounds=FEW), asyncio.timeout(20):
+    async with serving(asked, host="127.0.0.1", port=port, http=http, bounds=bounds), asyncio.timeout(20):
         held = Held(port)
-        yield held
-        held.close()
+        try:
+            yield held
+        finally:
+            held.close()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -112,6 +137,45 @@ async def test_an_answer_lets_go_of_its_body() -> None:
         await held.more(b"")
         whole = POST % b"" + b"content-length: %d\r\n\r\n" % LARGE + b"a" * LARGE
         assert [True] * 8 == [await held.is_answered(0, whole) for _ in range(8)]
+
+
+async def test_an_answer_lets_go_of_a_body_that_nobody_read() -> None:
+    """What was refused before it was read stays nowhere."""
+    kept: list[RequestResponseCycle] = []
+
+    async def refusing(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        kept.append(receive.__self__)
+        await long({**scope, "path": "/brief"}, receive, send)
+
+    async with holding(refusing) as held:
+        await held.more(b"")
+        assert await held.is_answered(0, POST % b"" + b"content-length: 4\r\n\r\nbody")
+    assert [b""] == [each.body for each in kept]
+
+
+@pytest.mark.parametrize("asked", [GET % b"brief", POST % b"slow" + b"content-length: 8\r\n\r\nbody"])
+async def test_a_connection_leaves_nothing_behind(asked: bytes) -> None:
+    """Where it is reset neither a body that nobody read stays nor a timer that would keep all of it."""
+    left = asyncio.get_running_loop().create_future()
+
+    class Watched(BoundedHttp):
+        """Tells what it has when it is lost."""
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Tell it."""
+            super().connection_lost(exc)
+            left.set_result((self.timeout_keep_alive_task, self.cycle.body))
+
+    async def waiting(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await long({**scope, "path": "/brief"}, receive, send)
+        if scope["path"] == "/slow":
+            await left
+
+    async with holding(waiting, http=Watched) as held:
+        await held.more(b"")
+        assert await held.is_answered(0, asked)
+        held.reset(0)
+        assert (None, b"") == await left
 
 
 def test_bounds_are_the_servers() -> None:
