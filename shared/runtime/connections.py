@@ -134,6 +134,7 @@ class Bounded(asyncio.Protocol):
         self._door = door
         self._whom: str | None = None
         self._held = 0
+        self._ended = False
         self._owed: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
 
@@ -187,7 +188,7 @@ class Bounded(asyncio.Protocol):
 
     def hold(self, size: int) -> None:
         """Hold so many bytes of a sender who is not known."""
-        size = size if size > FEW_BYTES and not self.transport.is_closing() else 0
+        size = size if size > FEW_BYTES and not self._ended else 0
         if size != self._held and self._whom is not None:
             self._held = size
             self._door.hold(self, self._whom, size)
@@ -195,6 +196,7 @@ class Bounded(asyncio.Protocol):
     def end(self, bound: str) -> None:
         """End it because of a bound; closing would wait until all was taken."""
         ENDED.labels(bound).inc()
+        self._ended = True
         self.transport.abort()
         self.hold(0)
 

@@ -87,6 +87,15 @@ class Held:
         writer.write(sent)
         return (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
 
+    async def send(self, number: int, sent: bytes) -> None:
+        """Send more on a connection."""
+        self._all[number][1].write(sent)
+        await self._all[number][1].drain()
+
+    async def begin(self, number: int) -> None:
+        """Take the first line of an answer."""
+        await self._all[number][0].readline()
+
     def reset(self, number: int) -> None:
         """End a connection without a word."""
         sock = self._all[number][1].get_extra_info("socket")
@@ -176,6 +185,18 @@ async def test_a_connection_leaves_nothing_behind(asked: bytes) -> None:
         assert await held.is_answered(0, asked)
         held.reset(0)
         assert (None, b"") == await left
+
+
+async def test_what_a_closing_connection_holds_counts() -> None:
+    """It ends when its last answer is taken, and until then holds what was sent behind."""
+    broken = CHUNKED + b"%x\r\n" % LARGE + b"a" * LARGE + b"\r\nno length\r\n"
+    async with holding(long) as held:
+        for number in range(6):
+            await held.more(GET % b"known")
+            await held.begin(number)
+            await held.send(number, broken)
+        assert len(await held.rest(0)) < len(LONG)
+        assert (await held.rest(5)).endswith(LONG)
 
 
 def test_bounds_are_the_servers() -> None:
