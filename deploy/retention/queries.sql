@@ -68,8 +68,8 @@ DELETE FROM dead_letters.dead_letters WHERE dead_letter_id IN (
 RETURNING dead_letter_id
 
 -- name: old_blocks
--- Blocks of a tenant that are old, and before when they had to be sealed for it.
-SELECT number, token, clock_timestamp() - :keep::interval AS before FROM gateway.checkpoints
+-- Blocks of a tenant that are old.
+SELECT number, token FROM gateway.checkpoints
 WHERE tenant = :tenant AND number > :after AND sealed_at <= clock_timestamp() - :keep::interval
 ORDER BY number LIMIT :most
 

@@ -365,7 +365,7 @@ def _entries(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         # A row may have what a text file takes for the end of a line, and JSON does not.
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if line == b"\n":
+                if not line.strip():
                     continue
                 entry = jsons.loads(line.decode(), object_pairs_hook=_once)
                 if not isinstance(entry, dict):

@@ -64,8 +64,8 @@ class Sealer:
     _seen: dict[str, deque[tuple[int, float]]] = field(default_factory=lambda: defaultdict(_samples))
     #: By service: how far checkpoints sign for. That more is sealed says a row that anybody may have written.
     _signed: dict[str, int] = field(default_factory=dict)
-    #: The newest block of this process; what it signs for counts while it stands.
-    _own: Checkpoint | None = None
+    #: What this process sealed last; what that signs for counts while all of it stands.
+    _own: Sequence[Checkpoint] = ()
     #: Whether a round has asked how far: what nobody can verify is believed at the beginning alone.
     _has_looked: bool = False
     _told_late: bool = False
@@ -96,8 +96,8 @@ class Sealer:
             if blocks:
                 await store.keep_upto(connection, upto)
                 points.reached("audit.sealing")
+        self._own = blocks or self._own
         for block in blocks:
-            self._own = block
             self._take_signed(block.upto)
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
@@ -107,16 +107,18 @@ class Sealer:
         """Return how far histories are sealed, as far as a checkpoint signs for what `upto` says of it.
 
         Where the key that signed the newest was taken back, what they say has to do when a process begins: the next
-        block has the new one. Where this process's own block is gone, somebody took it out, or the database fell back
-        to an earlier moment: what is remembered is of a time that has not been.
+        block has the new one. Where a block of this process is gone, somebody took it out, or the database fell back to
+        an earlier moment: what is remembered is of a time that has not been.
         """
 
         def proved() -> dict[str, int]:
             return {service: min(row_id, self._signed.get(service, 0)) for service, row_id in upto.items()}
 
-        own = self._own
-        if own and await store.load_token(connection, own.tenant, own.number) != own.token:
-            self._own = None
+        for block in self._own:
+            if await store.load_token(connection, block.tenant, block.number) == block.token:
+                continue
+            log.error("audit.lost", tenant=block.tenant, number=block.number, digest=block.digest)
+            self._own = ()
             for known in (self._signed, self._final, self._awaited):
                 known.clear()
         heads = await store.load_heads(connection) if upto != proved() else []

@@ -606,8 +606,24 @@ async def test_nothing_is_sealed_over_a_block_that_was_taken_out(chain: Chain, *
     chain.tamper("DELETE FROM gateway.checkpoints WHERE number = 2")
     for service in ("approval", "executor", "agent") if rows else ():
         chain.tamper(CUT.format(service=service))
-    for _ in range(2):
-        chain.write("approval")
-        with capture_logs() as lines:
+    with capture_logs() as lines:
+        for _ in range(2):
+            chain.write("approval")
             await chain.sealer.seal()
-    assert ([], True) == (lines, LAG._value.get() > 0)
+    gone = [(each["event"], each["tenant"], each["number"]) for each in lines]
+    assert [("audit.lost", "acme", 2), ("audit.lost", "rival", 2)] == gone
+    assert LAG._value.get() > 0
+
+
+async def test_a_block_that_was_taken_out_is_told_of_each_tenant(chain: Chain) -> None:
+    """Others' of the same moment sign for its rows too, so that more is sealed: the log alone tells."""
+    chain.write("executor", tenant="rival")
+    chain.write("executor")
+    await chain.sealer.seal()
+    numbers = {each.tenant: each.number for each in chain.sealer._own}
+    assert {"acme", "rival"} == set(numbers)
+    for tenant, number in numbers.items():
+        chain.tamper(f"DELETE FROM gateway.checkpoints WHERE tenant = '{tenant}' AND number = {number}")  # noqa: S608 - ours
+    with capture_logs() as lines:
+        await chain.sealer.seal()
+    assert [("audit.lost", "acme"), ("audit.lost", "rival")] == [(each["event"], each["tenant"]) for each in lines]
