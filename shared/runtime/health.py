@@ -20,6 +20,8 @@ Ready = Callable[[], Awaitable[bool]]
 
 #: Who asks for health and metrics are probes and a collector or two.
 FEW = Bounds(in_all=100, by_address=50, seconds=60.0)
+#: Bytes that the kernel keeps of one connection beside those that are on their way.
+UNSENT_BYTES = 16_384
 
 
 class CannotListen(PlacetError):
@@ -109,6 +111,10 @@ class QuietServer(uvicorn.Server):
         """Listen; raise CannotListen where uvicorn would end the process."""
         try:
             await super().startup(sockets)
+            for sock in (each for server in self.servers for each in server.sockets):
+                if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                    # What clients do not take stays with us, where it counts, and not with the kernel.
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         except SystemExit as error:
             reason = error.__context__
             # Loops word it in their own ways; the number says the same everywhere, where the system gave one.

@@ -13,7 +13,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from placet.runtime.connections import Bounded
+from placet.runtime.connections import FEW_BYTES, Bounded
 
 #: Bytes of a request's line, headers and trailers, and of anything that the parser gathers without a word.
 HEAD_MAX = 65_536
@@ -121,6 +121,10 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
     #: Whether the parser is in a head, or in trailers, and may gather some of it.
     _gathers = True
     _answered: RequestResponseCycle | None = None
+    #: Whose answer is being written, or is not taken yet.
+    _written: Sent | None = None
+    #: What answers the next request, where that waits for its client to take the last answer.
+    _next: Any = None
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -149,8 +153,11 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def count(self) -> None:
-        """Hold what there is of requests whose senders are not known."""
-        self.hold(self._silent + sum(each.head + each.body for each in self._sent if not each.known))
+        """Hold what there is of requests whose senders are not known, and of an answer that they do not take."""
+        size = self._silent + sum(each.head + each.body for each in self._sent if not each.known)
+        if self.flow.write_paused and self._written is not None and not self._written.known:
+            size += self.transport.get_write_buffer_size()
+        self.hold(size)
 
     def on_message_begin(self) -> None:
         """Begin to weigh; one read can begin thousands of requests before any of them is answered."""
@@ -199,13 +206,30 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
             self._await_next()
 
     def on_response_complete(self) -> None:
-        """Let go of the body of what was answered."""
+        """Let go of the body of what was answered; an answer to nobody known is to be taken before the next one."""
         sent = next(each for each in self._sent if not each.answered)
         sent.answered, sent.body = True, 0
         if self._answered is not None:
             self._answered.body = bytearray()
+        if not sent.known and self.transport.get_write_buffer_size() > FEW_BYTES:
+            # Pauses at once, until all of it is taken.
+            self.transport.set_write_buffer_limits(high=0)
         super().on_response_complete()
         self.count()
+
+    def pause_writing(self) -> None:
+        """Count what is not taken, unless it soon is."""
+        super().pause_writing()
+        self.loop.call_soon(self.count)
+
+    def resume_writing(self) -> None:
+        """Go on with the next request."""
+        super().resume_writing()
+        self.transport.set_write_buffer_limits()
+        self.count()
+        if self._next is not None and self._answered is not None and not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._start_asgi_task(self._answered, self._next)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is answered now; uvicorn tells the newest one, which may wait behind it."""
@@ -219,6 +243,7 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
             if cycle is not None:
                 cycle.body = bytearray()
         self.pipeline.clear()
+        self._next = None
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read; without a word where it would be taken for the answer to what came before."""
@@ -233,7 +258,12 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         return at is not None and not at.response_complete and not at.more_body
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._answered = cycle
+        self._answered, self._next = cycle, None
+        if self.flow.write_paused:
+            self._next = app
+            self.flow.pause_reading()
+            return
+        self._written = cycle.scope["state"][_SENT]
         super()._start_asgi_task(cycle, app)
 
     def _unsupported_upgrade_warning(self) -> None:

@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ FEW = Bounds(in_all=99, by_address=99, seconds=60.0, bytes_by_address=4 * LARGE)
 #: Far more than kernels keep of what nobody takes.
 LONG = b"x" * 8_000_000
 GET = b"GET /%b HTTP/1.1\r\nhost: here\r\n\r\n"
+LAST = b"GET /brief HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n"
 
 
 async def long(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
@@ -185,6 +187,33 @@ async def test_a_connection_leaves_nothing_behind(asked: bytes) -> None:
         assert await held.is_answered(0, asked)
         held.reset(0)
         assert (None, b"") == await left
+
+
+async def test_answers_that_nobody_takes_count() -> None:
+    """Who was asked for them first goes, and who takes theirs has them whole."""
+    async with holding(long, replace(FEW, bytes_by_address=2 * len(LONG))) as held:
+        for _ in range(4):
+            await held.more(GET % b"")
+        assert len(await held.rest(0)) < len(LONG)
+        assert (await held.rest(3, LAST)).endswith(b"ok")
+
+
+async def test_an_answer_is_taken_before_the_next_request() -> None:
+    """Nothing is begun for a client that takes nothing; once it does, all that it asked for comes."""
+    begun = []
+
+    async def counting(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        begun.append(scope["path"])
+        await long(scope, receive, send)
+
+    async with holding(counting, replace(FEW, bytes_by_address=2 * len(LONG))) as held:
+        await held.more(GET % b"long")
+        await held.more(b"")
+        assert await held.is_answered(1, GET % b"brief")
+        await held.send(0, GET % b"behind" + LAST)
+        assert await held.is_answered(1, GET % b"brief")
+        assert ["/brief", "/brief", "/long"] == sorted(begun)
+        assert 2 == (await held.rest(0)).count(LONG)
 
 
 async def test_what_a_closing_connection_holds_counts() -> None:
