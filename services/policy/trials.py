@@ -11,11 +11,13 @@ import json
 import os
 import pickle
 import sys
+import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from signal import SIGKILL
 from typing import Any, TypeVar
 
 from placet.contracts.dead_letters import HOUSE_TENANT
@@ -38,10 +40,6 @@ AT_ONCE = 3
 Stream = TypeVar("Stream", asyncio.StreamReader, asyncio.StreamWriter)
 
 
-def _room() -> Room:
-    return Room(AT_ONCE, 1 / AT_ONCE)
-
-
 @dataclass(frozen=True)
 class Trials:
     """Tries what somebody sent: so many at the same moment, of which each tenant has its share."""
@@ -49,7 +47,7 @@ class Trials:
     units: UnitOfWork
     active: ActiveRulebook
     limits: Limits = LIMITS
-    room: Room = field(default_factory=_room)
+    room: Room = field(default_factory=lambda: Room(AT_ONCE, 1 / AT_ONCE))
 
     async def try_rulebook(self, asked: TryRulebook, cause: Cause) -> None:
         """Answer with the report of a trial, or with what is wrong in it; not where nobody waits any more."""
@@ -80,12 +78,12 @@ class Trials:
 
 
 class TrialEnded(Exception):
-    """A trial took more than it may; the text says so."""
+    """A trial took more than it may, or was ended by others; the text says which."""
 
 
 async def run(trial: Trial, past: AsyncIterator[Sequence[Kept]] | None = None) -> dict[str, Any]:
     """Return {report, problems} of a trial that replays `past`, the newest first; raise TrialEnded at its limits."""
-    limits = trial.limits
+    limits, began = trial.limits, time.monotonic()
     async with _process() as process:
         feeding = asyncio.create_task(_feed(process, trial, past))
         try:
@@ -94,6 +92,10 @@ async def run(trial: Trial, past: AsyncIterator[Sequence[Kept]] | None = None) -
                     said = await _read(process)
                     if not await process.wait():
                         return dict(json.loads(said))
+                    # The system ends it too, a second at most before our own clock does.
+                    early = time.monotonic() - began < limits.seconds - 1
+                    if process.returncode == -SIGKILL and early and len(said) <= REPORT_BYTES_MAX:
+                        raise TrialEnded("the process that tried it was ended before it had an answer")
         finally:
             _end(process)
             # Never in the midst of a query: its connection would be of no use any more.

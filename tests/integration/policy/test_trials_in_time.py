@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import psutil
 import pytest
 
 from placet.contracts.messages import RulebookTried, TryRulebook
@@ -78,6 +79,21 @@ async def test_the_past_is_read_in_pages_of_so_many_bytes(replica: Replica, rule
     ]
     sizes = [sum(len(each.facts) for each in page[:-1]) for page in pages]
     assert (True, True) == (len(pages) > 1, max(sizes) < PAGE_BYTES)
+
+
+async def test_a_trial_that_others_end_says_so(replica: Replica) -> None:
+    """It took no more than it may, as far as anybody knows."""
+    rules = (f'  - {{name: r{number}, match: {{tool: t}}, when: "true", effect: allow}}' for number in range(1_000))
+    slow = a_trial(None, rulebook="\n".join([CHECKS, "rules:", *rules]))
+    trying = asyncio.create_task(replica.send(slow))
+    while not (begun := psutil.Process().children()):  # noqa: ASYNC110 - the system tells nobody
+        await asyncio.sleep(0.01)
+    begun[0].kill()
+    (answer,) = await trying
+    assert isinstance(answer, RulebookTried)
+    assert ["the process that tried it was ended before it had an answer"] == [
+        each["problem"] for each in answer.problems
+    ]
 
 
 async def test_others_than_the_house_are_told_that_nobody_was_looked_at(replica: Replica) -> None:
