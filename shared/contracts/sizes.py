@@ -52,13 +52,17 @@ def text_of(value: Any, longest: int) -> str:
     return (type(value).__name__ if is_longer(value, 4 * longest) else str(value))[:longest]
 
 
+class _Length(int):
+    """How long something is that is written."""
+
+
 def _characters(part: Any) -> int:
     """Return how many characters more than one a value writes itself, at least."""
     match part:
         case str() | bytes() | bytearray():
             return len(part) + 1
         case int():
-            return max(part.bit_length() - 1, 0) * 3 // 10
+            return part if isinstance(part, _Length) else max(part.bit_length() - 1, 0) * 3 // 10
         case Decimal() | PurePath():
             return len(str(part))
         case ValidationError():
@@ -110,11 +114,22 @@ def _pairs(part: dict[Any, Any]) -> Iterator[Any]:
             case Enum():
                 yield key.value
             case tuple():
-                # Written with commas between: the longest of them, at least.
-                yield max((each for each in key if isinstance(each, str)), key=len, default=0)
+                yield _Length(_joined(key))
             case str() | bytes() | int():
                 yield key
         yield value
+
+
+def _joined(key: tuple[Any, ...]) -> int:
+    """Return how many characters a key has at least that is written with commas between its parts."""
+    size, ahead = 0, [*key]
+    while ahead:
+        match part := ahead.pop():
+            case tuple():
+                ahead += part
+            case str():
+                size += len(part)
+    return size + max(len(key) - 1, 0)
 
 
 def _fields(model: BaseModel) -> Iterator[Any]:

@@ -151,6 +151,8 @@ class Checked:
 @example(ShortRoot("x" * LIMIT))
 @example({("a", "1"): 1})
 @example({(): 1})
+@example({("",) * LIMIT: 1})
+@example({(("a", "b"), ("", ()), 1): 1})
 @example(Declared(other=Extended()))
 @example(Checked())
 def test_nothing_that_fits_is_longer(value: Any) -> None:
@@ -184,6 +186,8 @@ def test_nothing_that_fits_is_longer(value: Any) -> None:
         {"1": folded(0), 1: "x"},
         [{key: 0} for key in [b"x" * 100] * LIMIT],
         {("x" * LIMIT, 1): 0},
+        {("x" * 100,) * (LIMIT // 100): 0},
+        {(1, ("x" * 100,) * (LIMIT // 100)): 0},
         {Color.LONG: 0},
         {"deep": deque([{"x": [Point(Anything(x=folded(0)))]}])},
         ValueError(folded(0)),
