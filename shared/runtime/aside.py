@@ -13,8 +13,8 @@ from typing import Any
 
 from placet.contracts.messages import Event, Message
 from placet.runtime.bus import Bus, Delivery
-from placet.runtime.consumer import EVENTS, Consumer, one_by_one
-from placet.runtime.work import Cause, UnitOfWork, Work
+from placet.runtime.consumer import EVENTS, Consumer
+from placet.runtime.work import Cause, UnitOfWork
 
 Aside = Callable[[Any, Cause], Awaitable[None]]
 
@@ -23,7 +23,9 @@ class AsideConsumer(Consumer):
     """Handles the deliveries of one queue, each event as soon as it comes; what may not go on waits in its handler."""
 
     def __init__(self, queue: str, handlers: Mapping[type[Message], Aside], *, units: UnitOfWork, bus: Bus) -> None:
-        super().__init__(queue, dict.fromkeys(handlers, one_by_one(_never)), units=units, bus=bus)
+        # Only the types are asked for: what handles them is its own.
+        types: dict[type[Message], Any] = dict.fromkeys(handlers)
+        super().__init__(queue, types, units=units, bus=bus)
         self._aside = handlers
 
     async def _take(self, delivery: Delivery, events: Sequence[Event]) -> None:
@@ -35,8 +37,3 @@ class AsideConsumer(Consumer):
             with ExitStack() as spans:
                 await self._aside[type(event.message)](event.message, self._cause(event, spans))
             EVENTS.labels(self._queue, "handled").inc()
-
-
-async def _never(message: Message, work: Work) -> None:
-    """Stand where a handler in a transaction would."""
-    raise NotImplementedError

@@ -152,7 +152,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        bytes_max = self._max_of(scope["path"])
+        smaller = (size for begin, size in self._smaller.items() if scope["path"].startswith(begin))
+        bytes_max = next(smaller, self._bytes_max)
         if _declared_size(scope) > bytes_max:
             await BodyTooLarge(bytes_max).answer(closing=True)(scope, receive, send)
             return
@@ -170,9 +171,6 @@ class BodyLimit:
             return message
 
         await self._app(scope, counting, send)
-
-    def _max_of(self, path: str) -> int:
-        return next((size for begin, size in self._smaller.items() if path.startswith(begin)), self._bytes_max)
 
 
 def _is_multipart(scope: Scope) -> bool:
