@@ -23,6 +23,8 @@ class Mutant:
 _PERMITS = ("tests/integration/executor/test_permits.py",)
 _CLAIMS = ("tests/integration/executor/test_claims.py", *_PERMITS)
 _QUERIES = "services/executor/store/queries.sql"
+_WORKSPACES = "services/executor/workspaces.sql"
+_FENCES = ("tests/integration/executor/test_fences.py",)
 _DECISIONS = "services/approval/rules/decisions.py"
 _APPROVAL = ("tests/unit/approval",)
 _POLICY = ("tests/unit/policy",)
@@ -551,5 +553,85 @@ MUTANTS = (
         "if caller.conversation_id is not None:\n            self.rates.admit(caller)",
         "if caller.conversation_id is None:\n            self.rates.admit(caller)",
         ("tests/integration/gateway/test_agents.py",),
+    ),
+    Mutant(
+        "taken-over-while-preparing",
+        "a worker that is taken for dead while it prepares a commit makes its changes too",
+        _WORKSPACES,
+        "AND x.call_id = w.commit_call_id AND x.fence = :fence::integer AND x.state = 'running'",
+        "AND x.call_id = w.commit_call_id AND x.state = 'running'",
+        _FENCES,
+    ),
+    Mutant(
+        "probe-of-an-older-attempt",
+        "an attempt that another has taken over begins the probe of a call that runs",
+        _QUERIES,
+        "WHERE call_id = :call_id AND fence = :fence AND state = 'running' RETURNING *",
+        "WHERE call_id = :call_id AND fence >= :fence AND state = 'running' RETURNING *",
+        _FENCES,
+    ),
+    Mutant(
+        "lease-of-a-newer-attempt",
+        "an attempt that another has taken over ends the lease of the newer one",
+        _QUERIES,
+        "SET lease_until = clock_timestamp()\nWHERE call_id = :call_id AND fence = :fence AND",
+        "SET lease_until = clock_timestamp()\nWHERE call_id = :call_id AND fence >= :fence AND",
+        _FENCES,
+    ),
+    Mutant(
+        "half-made-in-all-scopes-alone",
+        "a commit that is half made keeps only those out that touch nothing else",
+        _WORKSPACES,
+        "scopes && :scopes::text[]",
+        "scopes @> :scopes::text[]",
+        _FENCES,
+    ),
+    Mutant(
+        "commit-ended-twice",
+        "a commit that has ended is ended and answered again",
+        _WORKSPACES,
+        "WHERE call_id = :call_id AND state IN ('running', 'committing') RETURNING *",
+        "WHERE call_id = :call_id RETURNING *",
+        _FENCES,
+    ),
+    Mutant(
+        "edited-commit-not-compared",
+        "a commit from which people left entries out need not be what they were shown",
+        "services/executor/plans.py",
+        "!= arguments.tree_digest:",
+        "!= arguments.tree_digest and not call.edited:",
+        ("tests/unit/executor/test_plans.py",),
+    ),
+    Mutant(
+        "brief-not-mandatory",
+        "the answer in brief of a call whose reply was refused is lost without a word where no queue takes it",
+        "shared/runtime/outbox.py",
+        'message_id=event["id"], mandatory=way.mandatory)',
+        'message_id=event["id"], mandatory=False)',
+        ("tests/integration/shared/test_outbox.py",),
+    ),
+    Mutant(
+        "jobs-from-before-a-restore",
+        "a job that began before a restore goes on, and does again what was done since the backup",
+        "services/jobs/handlers.py",
+        "if restored else []",
+        "if restored and False else []",
+        ("tests/integration/jobs/test_jobs.py",),
+    ),
+    Mutant(
+        "place-that-was-never-kept",
+        "a vote of which no place was kept fills every place that its maker has by now",
+        "shared/domain/votes.py",
+        "person: numbers & held.seats.get(person, frozenset())",
+        "person: numbers & held.seats.get(person, numbers)",
+        ("tests/unit/approval/test_votes.py",),
+    ),
+    Mutant(
+        "letter-tried-for-ever",
+        "what is sent so long that no dead letter can hold it is tried for ever, and keeps others from being heard",
+        "shared/runtime/consumer.py",
+        "        except PublishRefused:\n            raise\n",
+        "",
+        ("tests/integration/shared/test_too_large.py",),
     ),
 )

@@ -19,7 +19,8 @@ from placet.contracts.messages import (
     RunJob,
     ToolCallFinished,
 )
-from placet.jobs.handlers import sweep
+from placet.jobs.handlers import sweep, without_broken_off
+from placet.runtime.database import Restored
 from tests.support.house import Replica
 
 
@@ -267,3 +268,23 @@ async def test_only_its_own_tenant_cancels_a_job(replica: Replica, tenant: str) 
     expected = ("cancelled", "Cancelled by person:grace.") if tenant == "acme" else ("running", "")
     assert expected == await state(replica)
     assert (2 if tenant == "acme" else 0) == len(replica.all_sent(AttemptWithdrawn))
+
+
+async def test_jobs_from_before_a_restore_are_cancelled_before_anything_is_consumed(replica: Replica) -> None:
+    """What an attempt did since the backup would be done again; a job of afterwards goes on."""
+    for number in (1, 2):
+        await replica.send(a_job(JobTask(id="a", task="Do a."), job_id=f"job-{number}"))
+    ends = []
+    statement = "SELECT clock_timestamp() - interval '1 hour' AS at"
+    (then,) = [row["at"] for row in await replica.rows(statement)]
+    await replica.execute("UPDATE jobs.jobs SET created_at = created_at - interval '2 hours' WHERE job_id = 'job-1'")
+    for restored in (None, Restored(then, then)):
+        replica.units.database.restored = restored
+        async with without_broken_off(replica.units, lambda _: None):
+            found = await replica.rows("SELECT state, reason FROM jobs.jobs ORDER BY job_id")
+            ends.append([row["state"] for row in found])
+    replica.units.database.restored = None
+    assert [["running", "running"], ["cancelled", "running"]] == ends
+    await replica.settle()
+    withdrawn = {each.conversation_id for each in replica.all_sent(AttemptWithdrawn)}
+    assert {each.conversation_id for each in asked_of(replica, "a") if each.job_id == "job-1"} == withdrawn

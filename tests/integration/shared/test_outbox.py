@@ -36,6 +36,7 @@ class Broker:
         self.failing: set[int] = set()
         self.tried = 0
         self.taken: list[bytes] = []
+        self.mandatory: list[bool] = []
         self.letters: list[tuple[str, bytes, str]] = []
 
     async def connected(self) -> bool:
@@ -44,7 +45,8 @@ class Broker:
 
     async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
         """Take it or not."""
-        del destination, options
+        del destination
+        self.mandatory.append(options.get("mandatory", False))
         self.tried += 1
         tried = self.tried
         await asyncio.sleep(0)
@@ -139,6 +141,7 @@ async def test_a_call_has_its_answer_where_the_broker_refuses_the_reply(database
     assert await sent(database, broker, "x" * 200_000) == 0
     ((answer,),) = [json.loads(body) for body in broker.taken]
     ((_, letter, _),) = broker.letters
+    assert [True, True] == broker.mandatory
     assert ToolCallFinished.type_name == answer["type"]
     assert ("c", "succeeded", dict(LEFT_OUT)) == tuple(answer["data"][name] for name in ("call_id", "kind", "data"))
     assert json.loads(letter)[0]["id"] == answer["id"]

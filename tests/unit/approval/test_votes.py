@@ -16,7 +16,7 @@ from placet.approval.states import State
 from placet.contracts.messages import DecisionClaims, Demand, Panel
 from placet.domain.deciders import Delegation, Voter
 from placet.domain.directory import Directory
-from placet.domain.votes import last_votes
+from placet.domain.votes import last_votes, tally
 from tests.builders import NOON, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, claims_of, some_claims
 
@@ -590,6 +590,13 @@ def test_a_vote_closes_an_approval_to_its_maker_as_long_as_it_counts(
     after = with_voters(approval, [Vote(Voter("person:ada", (), "api_key", key_id="k"), "approve")], a_directory())
     requester = {approval.call.requester: None}
     assert ({"person:ada": "k"}, requester | ({"person:ada": "k"} if closed else {})) == (after.voters, after.closed_to)
+
+
+def test_a_vote_of_which_no_place_was_kept_fills_none() -> None:
+    """Only what a vote counted for when it was made can count later; where none was kept, people of now say."""
+    approval = held_by(approvers=["person:ada"])
+    kept = replace(approval, seats={})
+    assert [None, "approve"] == [tally(each, [vote("ada")], a_directory()).way for each in (kept, approval)]
 
 
 def test_an_approval_is_published_as_closed_to_whom_voted_and_whom_four_eyes_exclude() -> None:

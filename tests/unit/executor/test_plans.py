@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +52,12 @@ def test_all_that_is_named_is_let_through() -> None:
     """Nothing was left out, nothing else waits."""
     decision = decide([ONE, TWO], a_commit([ONE, TWO]))
     assert ([ONE, TWO], [], "") == (decision.kept, decision.left_out, decision.problem)
+
+
+def test_what_people_left_entries_out_of_is_what_they_were_shown_too() -> None:
+    """An edit changes which entries run, and never what one of them does."""
+    decision = decide([ONE, replace(TWO, digest="f" * 64)], a_commit([TWO], proposed=[ONE, TWO]))
+    assert ((), "its digest is not that of what people were shown") == (decision.kept, decision.problem)
 
 
 def test_only_what_was_proposed_can_be_left_out() -> None:
