@@ -646,6 +646,7 @@ CREATE TABLE gateway.conversations (
   visitor VARCHAR,
   token_hash VARCHAR,
   token_expires_at TIMESTAMP WITH TIME ZONE,
+  token_of VARCHAR DEFAULT '' NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   created_by VARCHAR DEFAULT '' NOT NULL,
   opener_decides BOOLEAN DEFAULT false NOT NULL,

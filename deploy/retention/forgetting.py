@@ -44,7 +44,7 @@ NAMING: Mapping[str, str] = {
     "executor.workspace_entries": "error",
     "gateway.api_keys": "created_by revoked_by",
     "gateway.comments": "person",
-    "gateway.conversations": "created_by relayed_by ended_by operator",
+    "gateway.conversations": "created_by relayed_by token_of ended_by operator",
     "gateway.erasures": "asked_by",
     "gateway.link_uses": "person",
     "gateway.saved_views": "person",

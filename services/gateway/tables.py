@@ -125,6 +125,11 @@ class ConversationRow(SQLModel, table=True):
     token_expires_at: datetime | None = Field(
         default=None, sa_type=sa.TIMESTAMP(timezone=True), description="When the token is good no more."
     )
+    token_of: str = Field(
+        default="",
+        sa_column_kwargs={"server_default": ""},
+        description="Who took the token with a key or signed in, `person:…`: it is good as long as they could come.",
+    )
     created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     created_by: str = Field(
         default="", sa_column_kwargs={"server_default": ""}, description="`person:…` or `visitor:…` who opened it."

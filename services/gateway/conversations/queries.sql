@@ -15,11 +15,11 @@ ON CONFLICT DO NOTHING
 
 -- name: open_conversation
 INSERT INTO gateway.conversations
-    (tenant, conversation_id, agent, language, labels, visitor, token_hash, token_expires_at, created_by, opener_decides,
-    relayed_by)
+    (tenant, conversation_id, agent, language, labels, visitor, token_hash, token_expires_at, token_of, created_by,
+    opener_decides, relayed_by)
 VALUES (:tenant, :conversation_id, :agent, :language, :labels, :visitor, :token_hash,
-    clock_timestamp() + make_interval(secs => :token_seconds::double precision), :created_by, :opener_decides,
-    :relayed_by)
+    clock_timestamp() + make_interval(secs => :token_seconds::double precision), :created_by::text, :created_by::text,
+    :opener_decides, :relayed_by)
 ON CONFLICT DO NOTHING
 
 -- name: note_relay
@@ -28,8 +28,9 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id AND :holder <> ALL
     AND NOT (opener_decides AND created_by = :holder)
 
 -- name: renew_token
--- The token before is good no more; without a hash, none is, also where the conversation has ended.
-UPDATE gateway.conversations SET token_hash = :token_hash::text,
+-- The token before is good no more; without a hash, none is, also where the conversation has ended. One that its holder
+-- has renewed stays whose it was.
+UPDATE gateway.conversations SET token_hash = :token_hash::text, token_of = coalesce(:taker, token_of),
     token_expires_at = clock_timestamp() + make_interval(secs => :token_seconds::double precision)
 WHERE tenant = :tenant AND conversation_id = :conversation_id AND (ended_at IS NULL OR :token_hash::text IS NULL)
 RETURNING token_expires_at

@@ -134,7 +134,9 @@ async def renew_token(
             raise no_conversation()
         if not revoke:
             await store.note_relay(work.connection, place, caller.holders)
-        ends = await store.renew_token(work.connection, place, None if revoke else hash_secret(token), token_seconds)
+        taker = caller.person if caller.holders else None
+        hashed = None if revoke else hash_secret(token)
+        ends = await store.renew_token(work.connection, place, hashed, token_seconds, taker)
         if ends is None:
             raise Refused("This conversation has ended.", status=409, kind="conversation-ended")
         event, state = ("revoked", "none") if revoke else ("renewed", "good")

@@ -148,14 +148,15 @@ async def note_words(connection: Connection, place: Place, writers: Iterable[str
 
 
 async def renew_token(
-    connection: Connection, place: Place, token_hash: str | None, token_seconds: int
+    connection: Connection, place: Place, token_hash: str | None, token_seconds: int, taker: str | None
 ) -> datetime | None:
     """Put another token in the place of a conversation's, or none; return when it ends.
 
-    None where the conversation has ended and is to have another.
+    `taker` is None where its holder renews it. Returns None where the conversation has ended and is to have another.
     """
-    values = {"tenant": place[0], "conversation_id": place[1], "token_hash": token_hash, "token_seconds": token_seconds}
-    rows = await connection.run(QUERIES.renew_token, **values)
+    here = {"tenant": place[0], "conversation_id": place[1]}
+    values = {"token_hash": token_hash, "token_seconds": token_seconds, "taker": taker}
+    rows = await connection.run(QUERIES.renew_token, **here, **values)
     return rows[0]["token_expires_at"] if rows else None
 
 

@@ -17,7 +17,7 @@ from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import Proof
 from placet.contracts.visitors import ANSWERED, visitor_id
-from placet.domain.approvers import name_of
+from placet.domain.approvers import is_person, name_of
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
 from placet.gateway.identity.sessions import Sessions
@@ -257,22 +257,22 @@ class Authenticator:
         return caller
 
     async def _holder(self, token_hash: str) -> TokenHolder | None:
-        """Return the holder of a token that is good: as long as somebody who had it made could still come themselves.
+        """Return the holder of a token that is good: as long as whoever took it could still come themselves.
 
         So it ends with its frontend's last key, and lives on while that has another one: keys change one by one.
         """
         async with reading(self.database) as connection:
             holder = await find_token(connection, token_hash, self.ended_token_seconds)
-        if holder is None or not holder.makers or any(self._could_come(each, holder) for each in holder.makers):
+        if holder is None or not is_person(holder.owner) or self._could_come(holder):
             return holder
         return None
 
-    def _could_come(self, person: str, holder: TokenHolder) -> bool:
-        """Tell whether a maker of a token is active, with a key that works or at the sign-in service."""
-        if not self.directory().is_active(name_of(person)):
+    def _could_come(self, holder: TokenHolder) -> bool:
+        """Tell whether a token's owner is active, with a key that works or at the sign-in service."""
+        if not self.directory().is_active(name_of(holder.owner)):
             return False
-        signs_in = holder.tenant == self.provider_tenant and self._is_known(person)
-        return signs_in or name_of(person) in holder.with_keys
+        signs_in = holder.tenant == self.provider_tenant and Scope.CHAT in self.provider_scopes
+        return holder.has_key or (signs_in and self._is_known(holder.owner))
 
     async def _session(self, cookie: str) -> Caller:
         session = await self.sessions.use(cookie)

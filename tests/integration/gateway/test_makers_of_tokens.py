@@ -104,6 +104,33 @@ async def test_a_key_that_waits_to_be_taken_over_keeps_no_token(house: House) ->
     assert [401, 200] == statuses
 
 
+async def test_an_administrator_who_made_the_key_keeps_no_token(house: House) -> None:
+    """Whoever made a key for somebody else may have asked with it, and is not whose token it is."""
+    async with house.client(house.key("admin", "chat", person="dora")) as dora:
+        made = (await dora.post("/v1/keys", json={"person": "ben", "scopes": ["chat"]})).json()["key"]
+    async with house.client(made) as ben:
+        opened = await a_conversation(ben)
+    assert GOOD == await tried(house, *opened)
+    async with house.client(made) as ben:
+        token = (await ben.post(f"/v1/conversations/{opened[0]}/token")).json()["token"]
+    revoke(house, made)
+    async with house.client(token) as visitor:
+        assert 401 == (await visitor.get(f"/v1/conversations/{opened[0]}")).status_code
+
+
+async def test_what_another_frontend_writes_wakes_no_token(house: House) -> None:
+    """A token that ended with its owner's key stays so, whoever goes on with the conversation."""
+    key = house.key("chat", person="shop")
+    async with house.client(key) as shop:
+        place, old = await a_conversation(shop, visitor="v")
+    revoke(house, key)
+    async with house.client(house.key("chat", person="shop-2")) as shop:
+        body = {"text": "Hello", "author": "visitor"}
+        assert 202 == (await shop.post(f"/v1/conversations/{place}/messages", json=body)).status_code
+    async with house.client(old) as thief:
+        assert 401 == (await thief.get(f"/v1/conversations/{place}")).status_code
+
+
 async def test_another_frontend_gives_the_visitors_of_one_that_is_gone_new_tokens(house: House) -> None:
     """Under a name of its own, so that none of the old ones is good again."""
     key = house.key("chat", person="shop")
@@ -133,9 +160,10 @@ SIGN_IN: dict[str, Any] = {
         (SIGN_IN, {"grace": Person("grace", active=False)}, 401),
         (SIGN_IN, {}, 401),
         (SIGN_IN | {"gateway_oidc_tenant": "rival"}, {"grace": Person("grace")}, 401),
+        (SIGN_IN | {"gateway_oidc_scopes": ["decide"]}, {"grace": Person("grace")}, 401),
         ({}, {"grace": Person("grace")}, 401),
     ],
-    ids=["listed", "left", "not listed", "of another tenant", "nobody signs in"],
+    ids=["listed", "left", "not listed", "of another tenant", "to decide alone", "nobody signs in"],
 )
 async def test_a_token_lives_on_while_its_maker_can_sign_in(
     gateway_database_url: str, tmp_path: Path, settings: dict[str, Any], directory: dict[str, Person], expected: int
@@ -145,6 +173,6 @@ async def test_a_token_lives_on_while_its_maker_can_sign_in(
     async with open_house(gateway_database_url, tmp_path, directory=people, **settings) as house:
         async with house.client(house.key("chat")) as client:
             place, token = await a_conversation(client)
-        house.query("UPDATE gateway.conversations SET created_by = 'person:grace', relayed_by = '' RETURNING 1")
+        house.query("UPDATE gateway.conversations SET token_of = 'person:grace' RETURNING 1")
         async with house.client(token) as visitor:
             assert expected == (await visitor.get(f"/v1/conversations/{place}")).status_code

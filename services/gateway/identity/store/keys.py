@@ -10,7 +10,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.domain.approvers import is_person
 from placet.gateway.identity.keys import Scope, checked_key, hash_code, new_key, person_id, same_hash
 from placet.gateway.tables import ApiKeyRow, ConversationRow
 from placet.runtime.database import table_of
@@ -31,24 +30,18 @@ CODES_MAX = 15
 
 # Statements that many requests run are built once: building one costs more than running it.
 _FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
-_MAKERS = sa.func.string_to_array(
-    sa.func.concat_ws(" ", _CONVERSATIONS.c.created_by, _CONVERSATIONS.c.relayed_by), " ", type_=pg.ARRAY(pg.TEXT)
-)
-_NAMES = sa.func.string_to_array(sa.func.replace(sa.func.array_to_string(_MAKERS, " "), person_id(""), ""), " ")
+_OWNER = sa.func.coalesce(sa.func.nullif(_CONVERSATIONS.c.token_of, ""), _CONVERSATIONS.c.created_by)
 #: Keys that chat, without those that wait to be taken over before they are good for anything.
 _CHATTING = sa.and_(
     _KEYS.c.revoked_at.is_(None),
     _KEYS.c.scopes.contains([str(Scope.CHAT)]),
     sa.or_(_KEYS.c.taken_over_at.is_not(None), sa.func.cardinality(_KEYS.c.scopes) == 1),
 )
-_WITH_KEYS = (
-    sa.select(sa.func.coalesce(sa.func.array_agg(_KEYS.c.person), sa.literal_column("'{}'::text[]")))
-    .where(_KEYS.c.tenant == _CONVERSATIONS.c.tenant, _KEYS.c.person == sa.any_(_NAMES), _CHATTING)
-    .correlate(_CONVERSATIONS)
-    .scalar_subquery()
+_HAS_KEY = sa.exists().where(
+    _KEYS.c.tenant == _CONVERSATIONS.c.tenant, _KEYS.c.person == sa.func.replace(_OWNER, person_id(""), ""), _CHATTING
 )
 _FIND_TOKEN = sa.select(
-    _CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor, _MAKERS, _WITH_KEYS
+    _CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor, _OWNER, _HAS_KEY
 ).where(
     _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash"),
     _CONVERSATIONS.c.token_expires_at > sa.func.now(),
@@ -80,10 +73,10 @@ class TokenHolder:
     tenant: str
     conversation_id: str
     visitor: str | None
-    #: Who had a key or a session that opened it, wrote for its end user or took its token: `person:…`.
-    makers: tuple[str, ...]
-    #: Those of them, without the prefix, who have a key with which they could do so now.
-    with_keys: frozenset[str]
+    #: Who took it, with a key or signed in: `person:…`; empty where nobody knows.
+    owner: str
+    #: Whether they have a key with which they could take one now.
+    has_key: bool
 
 
 async def add_key(
@@ -199,10 +192,7 @@ async def find_token(connection: Connection, token_hash: str, ended_seconds: int
     """Return the conversation whose token has this hash, and is good still: so long after the conversation's end."""
     values = {"token_hash": token_hash, "after_end": timedelta(seconds=ended_seconds)}
     row = (await connection.execute(_FIND_TOKEN, values)).one_or_none()
-    if row is None:
-        return None
-    tenant, conversation_id, visitor, makers, with_keys = row
-    return TokenHolder(tenant, conversation_id, visitor, tuple(filter(is_person, makers)), frozenset(with_keys))
+    return TokenHolder(*row) if row else None
 
 
 def _key(row: Any) -> ApiKey:
