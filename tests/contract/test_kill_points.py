@@ -86,11 +86,52 @@ def test_every_way_out_is_listed() -> None:
         "await asyncpg.connect(url)",
         "subprocess.run(['x'])",
         "await asyncio.create_subprocess_exec('x')",
+        "from asyncio import create_subprocess_exec as begin\n    await begin('x')",
+        "from httpx import post as tell\n    tell('https://sms.example')",
+        "from aiosmtplib import send as _s\n    await _s(mail)",
+        "import os as o\n    await asyncio.to_thread(o.posix_spawn, 'x')",
+        "from os import system\n    system('x')",
+        "from shutil import copy\n    await asyncio.to_thread(copy, 'x', 'y')",
+        "os.popen('x')",
+        "await loop.subprocess_exec(protocol, 'x')",
+        "await asyncio.open_unix_connection('/x')",
+        "await loop.create_datagram_endpoint(protocol)",
+        "async with database._pool.acquire() as raw:\n        pass",
+        "async with database._acquired() as raw:\n        pass",
+        "from sqlmodel import create_engine\n    create_engine(url)",
+        "with engine.begin() as connection:\n        pass",
+        "session.commit()",
+        "await raw.copy_records_to_table('x', records=[])",
+        "from prometheus_client import push_to_gateway\n    push_to_gateway('h', 'j', None)",
+        "importlib.import_module('httpx')",
+        "Path('/x').write_text('y')",
+        "with open('/x', 'w') as file:\n        pass",
+        "with Path('/x').open(mode='ab') as file:\n        pass",
+        "await say('x')",
+        "await attrgetter('publish')(bus)('x')",
+        "@database.transaction()\n    def planted(): ...",
+        "async def planted(send=bus.publish): ...",
     ],
 )
 def test_a_planted_step_is_seen(planted: str) -> None:
     """Database, broker, tools, packs, models, channels, requests and programs, on whatever they are called."""
     assert [(1, 0)] == [(each.steps, each.points) for each in functions(f"async def f():\n    {planted}\n")]
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from placet.agent.llm import ask\n    await ask()",
+        "@router.post('/x')\n    def planted(): ...",
+        "with open('/x') as file:\n        pass",
+        "text.replace('a', 'w')",
+        "lock.acquire(timeout=1)",
+        "async with units.begin() as work:\n        pass",
+    ],
+)
+def test_what_only_looks_like_a_step_is_none(planted: str) -> None:
+    """Our own functions, which have their steps in themselves, routes, what reads, and what has its points."""
+    assert [] == list(functions(f"async def f():\n    {planted}\n"))
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if str(path.relative_to(ROOT)) in LIST["steps"]], ids=str)
@@ -121,6 +162,7 @@ def planted_in(tree: ast.Module, name: str, statement: str) -> None:
         ("from http import client", "http.client"),
         ("import asyncpg", "asyncpg"),
         ("import twilio.rest", "twilio"),
+        ("from placet.client import Client", "placet.client"),
     ],
 )
 def test_a_planted_way_out_is_seen(planted: str, library: str) -> None:
