@@ -5,7 +5,7 @@ One place for decisions that are judged at once and for edits, which policy judg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ from placet.domain import deciders
 from placet.domain.approvers import OPERATORS, is_person, read_approver
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
-from placet.domain.votes import last_votes
+from placet.domain.votes import behind_others, last_votes
 from placet.runtime.work import Cause, Work
 
 
@@ -135,16 +135,17 @@ def _place(approval: Approval | None) -> tuple[str, int, int]:
 def _consent(made: Made, counting: Approval) -> Consent:
     """Return whose approvals stand behind a call that was approved, and which calls it comes after."""
     voter = Voter.of(made.sent.claims)
-    last = last_votes(_on_same(made, counting)).values() if counting.revision > 1 else ()
-    others = [each.voter for each in last if each.verb == "approve"]
-    # Who may not approve any more was not counted.
+    last = last_votes(_on_same(made, counting)) if counting.revision > 1 else {}
+    others = [each.voter for each in last.values() if each.verb == "approve"]
+    # Who may not approve any more, or had no seat when votes were counted, was not counted.
+    others = [each for each in others if counting.seats is None or counting.seats.get(each.identity)]
     others = [each for each in others if deciders.may_approve(counting, each, made.directory)]
     voters = [voter, *(each for each in others if each.identity != voter.identity)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}
     behind = list(voters)
     for each in voters:
-        for seated, panels in _seated(counting, each, made.directory):
+        for seated, panels in _seated(counting, each, made.directory, behind_others(last, each.identity)):
             found = _groups(counting, seated, panels)
             if found or seated is not each:
                 groups[seated.identity] = found
@@ -155,13 +156,16 @@ def _consent(made: Made, counting: Approval) -> Consent:
     return Consent(made.after, by, keys, groups, listed)
 
 
-def _seated(approval: Approval, voter: Voter, directory: Directory) -> Iterator[tuple[Voter, frozenset[int]]]:
+def _seated(
+    approval: Approval, voter: Voter, directory: Directory, voted: Collection[str]
+) -> Iterator[tuple[Voter, frozenset[int]]]:
     """Yield who sits in the panels that a yes counts for: its maker, and whoever let them vote in their place.
 
-    Those have to be there still when the call begins, with the key that they said so with.
+    Those have to be there still when the call begins, with the key that they said so with. Nobody votes for who `voted`
+    themselves.
     """
     left = (approval.seats or {}).get(voter.identity)
-    given = (each.by for each in approval.delegations if each.to == voter.identity)
+    given = (each.by for each in approval.delegations if each.to == voter.identity and each.by.identity not in voted)
     taken: frozenset[int] = frozenset()
     for seated in (voter, *given):
         panels = deciders.own_panels(approval, seated, directory) - taken

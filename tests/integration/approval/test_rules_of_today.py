@@ -12,6 +12,7 @@ from placet.contracts.messages import (
     ApprovalOpened,
     CallApproved,
     DecideApproval,
+    Demand,
     EditProposed,
     Message,
     Panel,
@@ -302,6 +303,38 @@ async def test_a_yes_to_other_arguments_is_not_behind_the_permit(
     assert isinstance(asked, EditProposed)
     permit = _permit(await replica.send(an_edit_judged(asked)), verifier)
     assert (["person:carl"], ["key-carl"]) == (list(permit.by), list(permit.keys))
+
+
+@pytest.mark.parametrize("word", ["abstain", "deny"])
+async def test_of_two_places_the_one_that_was_filled_is_behind_the_permit(
+    replica: Replica, gateway: Signer, verifier: Verifier, word: str
+) -> None:
+    """Bob and cem let ada vote for them, and bob votes himself: she sits in cem's place of their panel."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, *(f"key-{name}" for name in ("ada", "bob", "cem")))
+    both = Demand(panels=[Panel(approvers=["person:bob", "person:cem"])])
+    card = await opened_by(replica, approval=an_approval_rule(approvers=["person:ada"], also=[both], denials=2))
+    decision = partial(_by_key, gateway, card)
+    for name, verb, more in (("bob", "delegate", "person:ada"), ("cem", "delegate", "person:ada"), ("bob", word, "")):
+        await replica.send(decision(name, verb=verb, to=more))
+    permit = _permit(await replica.send(decision("ada")), verifier)
+    assert ({"key-ada", "key-cem"}, ["person:cem"]) == (set(permit.keys), list(permit.groups))
+
+
+async def test_a_yes_that_was_not_counted_is_not_behind_the_permit(
+    replica: Replica, gateway: Signer, verifier: Verifier, register: Register
+) -> None:
+    """Ada was away when bob's yes was counted, and hers is void until she votes again: cem's is the second."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, *(f"key-{name}" for name in ("ada", "bob", "cem")))
+    people = ["person:ada", "person:bob", "person:cem"]
+    card = await opened_by(replica, approval=an_approval_rule(approvers=people, approvals=2))
+    await replica.send(_by_key(gateway, card, "ada"))
+    register.directory = Directory(people={"ada": Person("ada", active=False)})
+    await replica.send(_by_key(gateway, card, "bob"))
+    register.directory = Directory(people={"ada": Person("ada")})
+    permit = _permit(await replica.send(_by_key(gateway, card, "cem")), verifier)
+    assert {"person:bob", "person:cem"} == set(permit.by)
 
 
 def _by_key(gateway: Signer, card: ApprovalOpened, name: str, **more: Any) -> DecideApproval:
