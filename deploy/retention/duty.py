@@ -18,7 +18,10 @@ from placet.runtime.database import Database, is_outage
 
 log = structlog.get_logger(__name__)
 
-LAST = Gauge("placet_purge_last_seconds", "When the last purge here ended that could do all it should, in Unix time; 0: none since the start.")
+LAST = Gauge(
+    "placet_purge_last_seconds",
+    "When the last purge here ended that could do all it should, in Unix time; 0: none since the start.",
+)
 PURGED = Counter("placet_purged_total", "What was purged here, by kind.", ["kind"])
 #: Pause before another try while the database is away, in seconds.
 OUTAGE_SECONDS = 30.0
