@@ -205,7 +205,7 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
 
 
 async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(house: Embedded) -> None:
-    """Whose key opened it wrote nothing: their erasure takes none of its words, and the visitor's own takes all."""
+    """Whose key opened it wrote nothing: their erasure takes its token and no words, and the visitor's own takes all."""
     keeper = key_of(house, "keeper")
     visitor, silent = await a_visitor(keeper), await a_visitor(keeper)
     await visitor.say("find red shoes under 500")
@@ -214,7 +214,7 @@ async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(h
     gone = run(house, "person", "erase", "keeper", "--yes")
     answer = await house.caller().request("GET", f"/v1/tool-calls/{call_id}")
     opened = "SELECT created_by FROM gateway.conversations WHERE conversation_id = %s"
-    assert (0, [], [visitor.conversation], 200, 200) == (
+    assert (0, [], [visitor.conversation], 200, 401) == (
         gone["conversations"],
         gone["left"],
         gone["left_to_visitors"],
