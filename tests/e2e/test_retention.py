@@ -205,7 +205,7 @@ async def test_what_others_were_shown_forgets_a_name_too(house: Embedded) -> Non
 
 
 async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(house: Embedded) -> None:
-    """Whose key opened it wrote nothing: their erasure takes its token and no words, and the visitor's own takes all."""
+    """Whose key opened it wrote nothing: their erasure takes its token and no words; the visitor's own takes all."""
     keeper = key_of(house, "keeper")
     visitor, silent = await a_visitor(keeper), await a_visitor(keeper)
     await visitor.say("find red shoes under 500")
