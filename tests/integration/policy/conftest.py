@@ -107,6 +107,13 @@ def policy_url(databases: Databases) -> Iterator[str]:
         yield url
 
 
+def settings_with(settings: PolicySettings, name: str, rules: str) -> PolicySettings:
+    """Return settings that name a rulebook of these rules, with the same people."""
+    path = settings.keys / f"{name}.yaml"
+    path.write_text(f"directory: {settings.keys}/people.yaml\n{rules}")
+    return settings.model_copy(update={"rulebook": path})
+
+
 @asynccontextmanager
 async def two_replicas(url: str, settings: PolicySettings) -> AsyncIterator[tuple[Replica, Replica]]:
     """Run two processes of policy on one database that they find empty."""
@@ -130,9 +137,7 @@ async def replicas(policy_url: str, settings: PolicySettings) -> AsyncIterator[t
 @pytest.fixture(scope="session")
 def limited_settings(settings: PolicySettings) -> PolicySettings:
     """Settings that name the rulebook with limits and grants."""
-    path = settings.keys / "limited.yaml"
-    path.write_text(f"directory: {settings.keys}/people.yaml\n{LIMITED}")
-    return settings.model_copy(update={"rulebook": path})
+    return settings_with(settings, "limited", LIMITED)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
 from placet.policy.settings import PolicySettings
 from tests.builders import an_abandonment, an_event
-from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.conftest import settings_with, two_replicas
 from tests.support.house import Replica
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal, kinds
 
@@ -34,12 +34,7 @@ TAKE = sa.text(
 @pytest.fixture(scope="session")
 def plain_settings(settings: PolicySettings) -> PolicySettings:
     """Settings that name a rulebook with limits and grants whose conditions ask for no history."""
-    path = settings.keys / "plain.yaml"
-    path.write_text(
-        f"directory: {settings.keys}/people.yaml\n"
-        + LIMITED.replace("when: history.calls_last_day >= 3", "when: 'false'")
-    )
-    return settings.model_copy(update={"rulebook": path})
+    return settings_with(settings, "plain", LIMITED.replace("when: history.calls_last_day >= 3", "when: 'false'"))
 
 
 @pytest.fixture

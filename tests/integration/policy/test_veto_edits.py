@@ -17,7 +17,7 @@ from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
 from placet.policy.settings import PolicySettings
 from tests.builders import NOON
-from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.conftest import settings_with, two_replicas
 from tests.integration.policy.test_judging_again import an_approved
 from tests.integration.policy.test_staging import a_commit, staged
 from tests.support.house import Replica
@@ -93,9 +93,7 @@ rules:
 @pytest.fixture(scope="session")
 def editing(settings: PolicySettings) -> PolicySettings:
     """Settings that name that rulebook."""
-    path = settings.keys / "editing.yaml"
-    path.write_text(f"directory: {settings.keys}/people.yaml\n{EDITED}")
-    return settings.model_copy(update={"rulebook": path})
+    return settings_with(settings, "editing", EDITED)
 
 
 @pytest.fixture

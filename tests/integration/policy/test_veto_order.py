@@ -12,7 +12,7 @@ from placet.contracts.messages.approvals import ApprovalRule, Panel
 from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
 from placet.policy.settings import PolicySettings
-from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.conftest import settings_with, two_replicas
 from tests.support.house import Replica
 from tests.support.policy_builders import a_proposal, an_end
 
@@ -43,9 +43,7 @@ rules:
 @pytest.fixture(scope="session")
 def ordering(settings: PolicySettings) -> PolicySettings:
     """Settings that name that rulebook."""
-    path = settings.keys / "ordering.yaml"
-    path.write_text(f"directory: {settings.keys}/people.yaml\n{ORDERED}")
-    return settings.model_copy(update={"rulebook": path})
+    return settings_with(settings, "ordering", ORDERED)
 
 
 @pytest.fixture

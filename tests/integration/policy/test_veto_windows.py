@@ -15,7 +15,7 @@ from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
 from placet.policy.settings import PolicySettings
 from placet.runtime.driver import DatabaseError
-from tests.integration.policy.conftest import two_replicas
+from tests.integration.policy.conftest import settings_with, two_replicas
 from tests.integration.policy.test_judging_again import an_approved
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_edit, an_end, kinds
@@ -81,9 +81,7 @@ rules:
 @pytest.fixture(scope="session")
 def watching(settings: PolicySettings) -> PolicySettings:
     """Settings that name the rulebook with veto windows."""
-    path = settings.keys / "watching.yaml"
-    path.write_text(f"directory: {settings.keys}/people.yaml\n{WATCHING}")
-    return settings.model_copy(update={"rulebook": path})
+    return settings_with(settings, "watching", WATCHING)
 
 
 @pytest.fixture
