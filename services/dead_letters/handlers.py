@@ -14,7 +14,6 @@ from placet.contracts.topology import Destination
 from placet.contracts.transitions import ExpectedRace
 from placet.dead_letters import rules, store
 from placet.dead_letters.states import MACHINE, Event, State
-from placet.dead_letters.tables import DeadLetterRow
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import OUTAGE_PAUSE_MAX_SECONDS
 from placet.runtime.database import Database, is_outage
@@ -80,9 +79,9 @@ async def resolve(message: ResolveDeadLetter, work: Work) -> None:
         raise Refused("no such dead letter", status=404, kind="not-found")
     event = Event(message.action)
     try:
-        to = MACHINE.next_state(State(letter.state), event)
+        to = MACHINE.next_state(letter.state, event)
     except ExpectedRace:
-        work.record(_change(letter.tenant, letter.dead_letter_id, event, letter.state, State(letter.state), message.by))
+        work.record(_change(letter.tenant, letter.dead_letter_id, event, letter.state, letter.state, message.by))
         return
     await store.move_letter(work, letter, to, by=message.by)
     change = _change(letter.tenant, letter.dead_letter_id, event, letter.state, to, message.by)
@@ -93,7 +92,7 @@ async def resolve(message: ResolveDeadLetter, work: Work) -> None:
         _give_up(work, letter, change)
 
 
-def _give_up(work: Work, letter: DeadLetterRow, change: Change) -> None:
+def _give_up(work: Work, letter: rules.KeptLetter, change: Change) -> None:
     """Have every call ended that waits for what the letter holds; each of them keeps in its history who gave it up."""
     calls = rules.abandoned(letter.queue, letter.body, change.actor)
     work.emit(*calls)
@@ -102,7 +101,7 @@ def _give_up(work: Work, letter: DeadLetterRow, change: Change) -> None:
     work.record(*of_calls or [change])
 
 
-def _send_back(work: Work, letter: DeadLetterRow) -> None:
+def _send_back(work: Work, letter: rules.KeptLetter) -> None:
     try:
         events = rules.events_of(letter.body)
     except ValueError as error:

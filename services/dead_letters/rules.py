@@ -24,6 +24,7 @@ from placet.contracts.messages import (
     ToolCallProposed,
     ToolCallRefused,
 )
+from placet.dead_letters.states import State
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery
 
@@ -55,6 +56,13 @@ class Letter:
     body: str
     #: The body as people may see it.
     shown_body: str
+
+
+@dataclass(frozen=True)
+class KeptLetter(Letter):
+    """One dead letter as it is kept, and how it stands."""
+
+    state: State
 
 
 def letter_from(delivery: Delivery) -> Letter:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlmodel import Field, SQLModel
 
 from placet.domain.approvers import PERSON
 from placet.notifier.states import MACHINE, State
-from placet.runtime.database import check_states
+from placet.runtime.database import check_states, column, metadata
 
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
@@ -25,163 +21,156 @@ _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("event_id DESC"))
 UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
 
 
-class DeliveryRow(SQLModel, table=True):
-    """One card of one approval at one address."""
-
-    __tablename__ = "deliveries"
-    __table_args__ = (
-        check_states("state", State),
-        sa.CheckConstraint("sent_revision <= revision", name="sent_not_ahead"),
-        sa.CheckConstraint("sent_version <= version", name="sent_version_not_ahead"),
-        sa.UniqueConstraint("approval_id", "channel", "recipient"),
-        sa.Index("ix_deliveries_due", "due_at", postgresql_where=sa.text("state = 'due'")),
-        sa.Index("ix_deliveries_call", "call_id"),
-        sa.Index(
-            "ix_deliveries_waiting",
-            "tenant",
-            "channel",
-            "recipient",
-            postgresql_where=sa.text("pending AND state IN ('due', 'kept', 'sent')"),
-        ),
-        # Pages of the lists of what was given up, and of all that people are shown.
-        sa.Index("ix_deliveries_given_up", "tenant", *_LAST_CHANGED, postgresql_where=sa.text("state = 'given_up'")),
-        sa.Index("ix_deliveries_newest", "tenant", *_LAST_CHANGED, postgresql_where=sa.text(SHOWN_ROWS)),
-        sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
-        # A reply in Slack names the message that it stands under.
-        sa.Index(
-            "ix_deliveries_message",
-            sa.text("(reference ->> 'channel')"),
-            sa.text("(reference ->> 'ts')"),
-            postgresql_where=sa.text("reference ->> 'ts' IS NOT NULL"),
-        ),
-        sa.Index("ix_deliveries_stopped", "delivery_id", postgresql_where=sa.text(STOPPED_ROWS)),
-        sa.Index("ix_deliveries_in_place", "delivery_id", postgresql_where=sa.text(SHOWN_IN_PLACE_ROWS)),
-        sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
-        sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
-        {"schema": "notifier"},
-    )
-
-    delivery_id: str = Field(primary_key=True)
-    tenant: str
-    approval_id: str
-    call_id: str
+#: One card of one approval at one address.
+DELIVERIES = sa.Table(
+    "deliveries",
+    metadata,
+    column("delivery_id", sa.String, primary_key=True),
+    column("tenant", sa.String),
+    column("approval_id", sa.String),
+    column("call_id", sa.String),
     #: As the rule names it, and who or what is meant there.
-    channel: str
-    recipient: str = ""
+    column("channel", sa.String),
+    column("recipient", sa.String, default=""),
     #: Id of the person in the directory; empty where a place is meant.
-    person: str = ""
-    state: str = Field(default=MACHINE.initial)
+    column("person", sa.String, default=""),
+    column("state", sa.String, default=MACHINE.initial),
     #: Whether the approval waits for people; what keeps cards back counts these.
-    pending: bool = True
+    column("pending", sa.Boolean, default=True),
     #: Number of the address among those that the rule names.
-    rank: int = 0
+    column("rank", sa.Integer, default=0),
     #: What its tool does to what: among cards of one topic one is shown, and counts the others.
-    topic: str = ""
+    column("topic", sa.String, default=""),
     #: True: quiet hours and the number of waiting cards do not hold it up.
-    urgent: bool = False
+    column("urgent", sa.Boolean, default=False),
     #: From then on nothing holds it up, where nobody was told.
-    tell_by: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    column("tell_by", sa.TIMESTAMP(timezone=True), nullable=True),
     #: The approval's revision that the card shows, and that the surface shows.
-    revision: int
-    sent_revision: int = 0
+    column("revision", sa.Integer),
+    column("sent_revision", sa.Integer, default=0),
     #: Number of the card itself: every change of it makes a new one, also how the call ended.
-    version: int = 1
-    sent_version: int = 0
-    card: dict[str, Any] = Field(sa_type=pg.JSONB)
+    column("version", sa.Integer, default=1),
+    column("sent_version", sa.Integer, default=0),
+    column("card", pg.JSONB),
     #: What the channel needs to find the card again; null until it was shown.
-    reference: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    column("reference", pg.JSONB, nullable=True),
     #: Key of the mail that asks about this card and others at once; empty where it is told alone.
-    joint: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    column("joint", sa.String, server_default="", default=""),
     #: Tries of this version; fence counts every claim there ever was.
-    attempt: int = 0
-    fence: int = 0
-    lease_until: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
-    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
-    updated_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
-    error: str = ""
+    column("attempt", sa.Integer, default=0),
+    column("fence", sa.Integer, default=0),
+    column("lease_until", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("due_at", sa.TIMESTAMP(timezone=True)),
+    column("updated_at", sa.TIMESTAMP(timezone=True)),
+    column("error", sa.String, default=""),
     #: Whether operators were told that nobody could be told of this approval.
-    alerted: bool = False
+    column("alerted", sa.Boolean, default=False),
+    check_states("state", State),
+    sa.CheckConstraint("sent_revision <= revision", name="sent_not_ahead"),
+    sa.CheckConstraint("sent_version <= version", name="sent_version_not_ahead"),
+    sa.UniqueConstraint("approval_id", "channel", "recipient"),
+    sa.Index("ix_deliveries_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+    sa.Index("ix_deliveries_call", "call_id"),
+    sa.Index(
+        "ix_deliveries_waiting",
+        "tenant",
+        "channel",
+        "recipient",
+        postgresql_where=sa.text("pending AND state IN ('due', 'kept', 'sent')"),
+    ),
+    # Pages of the lists of what was given up, and of all that people are shown.
+    sa.Index("ix_deliveries_given_up", "tenant", *_LAST_CHANGED, postgresql_where=sa.text("state = 'given_up'")),
+    sa.Index("ix_deliveries_newest", "tenant", *_LAST_CHANGED, postgresql_where=sa.text(SHOWN_ROWS)),
+    sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
+    # A reply in Slack names the message that it stands under.
+    sa.Index(
+        "ix_deliveries_message",
+        sa.text("(reference ->> 'channel')"),
+        sa.text("(reference ->> 'ts')"),
+        postgresql_where=sa.text("reference ->> 'ts' IS NOT NULL"),
+    ),
+    sa.Index("ix_deliveries_stopped", "delivery_id", postgresql_where=sa.text(STOPPED_ROWS)),
+    sa.Index("ix_deliveries_in_place", "delivery_id", postgresql_where=sa.text(SHOWN_IN_PLACE_ROWS)),
+    sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
+    sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
+    schema="notifier",
+)
 
 
-class EventRow(SQLModel, table=True):
-    """One event for one webhook. What is sent is kept to the byte, so that each try signs the same."""
-
-    __tablename__ = "webhook_events"
-    __table_args__ = (
-        sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
-        sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
-        sa.Index(
-            "ix_webhook_events_given_up", "tenant", *_NEWEST_FIRST, postgresql_where=sa.text("state = 'given_up'")
-        ),
-        sa.Index("ix_webhook_events_newest", "tenant", *_NEWEST_FIRST),
-        {"schema": "notifier"},
-    )
-
+#: One event for one webhook. What is sent is kept to the byte, so that each try signs the same.
+WEBHOOK_EVENTS = sa.Table(
+    "webhook_events",
+    metadata,
     #: The receiver's idempotency key: the same for every try.
-    event_id: str = Field(primary_key=True)
-    tenant: str
-    webhook: str
-    type: str
-    body: str
-    state: str = Field(default=MACHINE.initial)
-    attempt: int = 0
-    fence: int = 0
-    lease_until: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
-    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
-    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
-    error: str = ""
+    column("event_id", sa.String, primary_key=True),
+    column("tenant", sa.String),
+    column("webhook", sa.String),
+    column("type", sa.String),
+    column("body", sa.String),
+    column("state", sa.String, default=MACHINE.initial),
+    column("attempt", sa.Integer, default=0),
+    column("fence", sa.Integer, default=0),
+    column("lease_until", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("due_at", sa.TIMESTAMP(timezone=True)),
+    column("created_at", sa.TIMESTAMP(timezone=True)),
+    column("error", sa.String, default=""),
+    sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
+    sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+    sa.Index("ix_webhook_events_given_up", "tenant", *_NEWEST_FIRST, postgresql_where=sa.text("state = 'given_up'")),
+    sa.Index("ix_webhook_events_newest", "tenant", *_NEWEST_FIRST),
+    schema="notifier",
+)
 
 
-class PaceRow(SQLModel, table=True):
-    """How fast one channel may be used for one tenant: nothing is sent before `free_at`."""
-
-    __tablename__ = "paces"
-    __table_args__ = ({"schema": "notifier"},)
-
-    tenant: str = Field(primary_key=True)
+#: How fast one channel may be used for one tenant: nothing is sent before `free_at`.
+PACES = sa.Table(
+    "paces",
+    metadata,
+    column("tenant", sa.String, primary_key=True),
     #: As the rule names it; an empty tenant stands for all of them, where the channel itself asked for a pause.
-    channel: str = Field(primary_key=True)
-    free_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    column("channel", sa.String, primary_key=True),
+    column("free_at", sa.TIMESTAMP(timezone=True)),
+    schema="notifier",
+)
 
 
-class MailRow(SQLModel, table=True):
-    """One mail to one person about one approval."""
-
-    __tablename__ = "mails"
-    __table_args__ = ({"schema": "notifier"},)
-
-    mail_id: str = Field(primary_key=True, description="What its Message-ID and the sender of its envelope have.")
-    approval_id: str = Field(primary_key=True)
-    tenant: str
+#: One mail to one person about one approval.
+MAILS = sa.Table(
+    "mails",
+    metadata,
+    #: What its Message-ID and the sender of its envelope have.
+    column("mail_id", sa.String, primary_key=True),
+    column("approval_id", sa.String, primary_key=True),
+    column("tenant", sa.String),
     #: Where its delivery is.
-    channel: str
-    recipient: str
-    person: str
-    made_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    column("channel", sa.String),
+    column("recipient", sa.String),
+    column("person", sa.String),
+    column("made_at", sa.TIMESTAMP(timezone=True)),
+    schema="notifier",
+)
 
 
-class LinkRow(SQLModel, table=True):
-    """One link that was mailed; of its token only the hash is here. The gateway reads it and notes its use."""
-
-    __tablename__ = "links"
-    __table_args__ = (
-        sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
-        sa.CheckConstraint(f"starts_with(person, '{PERSON}')", name="of_a_person"),
-        sa.Index("ix_links_mail", "mail_id"),
-        sa.Index("ix_links_expires", "expires_at"),
-        {"schema": "notifier"},
-    )
-
-    token_hash: str = Field(primary_key=True, description="SHA-256 of the token, 64 hexadecimal digits.")
-    mail_id: str
-    tenant: str
-    approval_id: str
-    person: str = Field(description="Who it stands for, `person:<id>`.")
-    digest: str = Field(description="Of the call that the mail was about: the link decides no other.")
-    code_hash: str = Field(
-        default="",
-        sa_column_kwargs={"server_default": ""},
-        description="Of the code that the mail says beside the link, keyed with the token; empty: the link has lapsed.",
-    )
-    revision: int
-    expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+#: One link that was mailed; of its token only the hash is here. The gateway reads it and notes its use.
+LINKS = sa.Table(
+    "links",
+    metadata,
+    #: SHA-256 of the token, 64 hexadecimal digits.
+    column("token_hash", sa.String, primary_key=True),
+    column("mail_id", sa.String),
+    column("tenant", sa.String),
+    column("approval_id", sa.String),
+    #: Who it stands for, `person:<id>`.
+    column("person", sa.String),
+    #: Of the call that the mail was about: the link decides no other.
+    column("digest", sa.String),
+    #: Of the code that the mail says beside the link, keyed with the token; empty: the link has lapsed.
+    column("code_hash", sa.String, server_default="", default=""),
+    column("revision", sa.Integer),
+    column("expires_at", sa.TIMESTAMP(timezone=True)),
+    sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
+    sa.CheckConstraint(f"starts_with(person, '{PERSON}')", name="of_a_person"),
+    sa.Index("ix_links_mail", "mail_id"),
+    sa.Index("ix_links_expires", "expires_at"),
+    schema="notifier",
+)

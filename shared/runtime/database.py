@@ -21,7 +21,6 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import make_url
-from sqlmodel import SQLModel
 
 from placet.runtime.driver import RAISED, DatabaseError, Outage, pool_options, translated
 from placet.runtime.queries import load_queries
@@ -34,14 +33,20 @@ log = structlog.get_logger(__name__)
 #: send it. The tables and `take_due` have it too.
 OWN_SECONDS = 5
 
-metadata = SQLModel.metadata
-metadata.naming_convention = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "ck_%(table_name)s_%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def column(name: str, kind: Any, *parts: sa.ForeignKey, **options: Any) -> sa.Column[Any]:
+    """Return a column that every row fills, unless `nullable=True` is said; `options` are SQLAlchemy's for a Column."""
+    return sa.Column(name, kind, *parts, **{"nullable": False, **options})
 
 
 @dataclass(frozen=True)
@@ -266,12 +271,6 @@ async def _begin(raw: Any) -> Any:
     transaction = raw.transaction()
     await transaction.start()
     return transaction
-
-
-def table_of(row: type[SQLModel]) -> sa.Table:
-    """Return the table of a row class; statements name its columns as `table.c.<name>`."""
-    table: sa.Table = row.__table__  # type: ignore[attr-defined]
-    return table
 
 
 def check_states(column: str, states: type[StrEnum]) -> sa.CheckConstraint:

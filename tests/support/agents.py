@@ -15,24 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
-import sqlalchemy as sa
 from pydantic import SecretStr
 
 from placet.agent.model_answer import ModelAnswer, ProposedCall
 from placet.agent.service import build, build_with
 from placet.agent.settings import AgentSettings
-from placet.agent.tables import (
-    AttemptRow,
-    CallRow,
-    ConversationRow,
-    FactRow,
-    LogRow,
-    MessageRow,
-    PseudonymRow,
-    StagedEntryRow,
-    StepRow,
-    TurnRow,
-)
 from placet.contracts.messages import (
     ApprovalOpened,
     ConversationItems,
@@ -47,7 +34,6 @@ from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, dest
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
-from placet.runtime.database import async_url, service_tables, table_of
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.service import runtime_on
 from tests.builders import NOON, an_approval_rule, an_envelope, an_event
@@ -80,29 +66,6 @@ PAY = ToolSpec(
     category=Category.UNSAFE_API,
 )
 SHOP = Catalog([SEARCH, PAY])
-
-
-def create_agent_schema(url: str) -> None:
-    """Create the agent's tables in an empty database."""
-    own = service_tables("agent")
-    rows = (
-        ConversationRow,
-        LogRow,
-        MessageRow,
-        TurnRow,
-        StepRow,
-        CallRow,
-        FactRow,
-        PseudonymRow,
-        StagedEntryRow,
-        AttemptRow,
-    )
-    tables = [own.inbox, own.outbox, own.history, *(table_of(row) for row in rows)]
-    engine = sa.create_engine(async_url(url))
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE SCHEMA agent"))
-        tables[0].metadata.create_all(connection, tables=tables)
-    engine.dispose()
 
 
 def says(text: str = "", *calls: tuple[str, str], ids: Sequence[str] = ()) -> ModelAnswer:

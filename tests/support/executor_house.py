@@ -15,7 +15,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from pydantic import SecretStr
-from sqlmodel import SQLModel
 
 from placet.contracts.messages import (
     CallResolved,
@@ -32,27 +31,23 @@ from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, exec
 from placet.domain.catalog import Catalog, load_catalog
 from placet.executor.service import build
 from placet.executor.settings import ExecutorSettings
-from placet.executor.tables import BlobRow, ChangeRow, EntryRow, ExecutionRow, ParkedRow, WorkspaceRow
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
-from placet.runtime.database import async_url, service_tables, table_of
+from placet.runtime.database import async_url
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.service import Service, runtime_on
 from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_tools import RULEBOOK
+from tests.support.house import create_tables
 
 Answer = ToolCallFinished | ToolCallRefused | CallResolved
 
 
 def make_schema(url: str) -> None:
     """Create the executor's tables in the database at `url`."""
-    tables = service_tables("executor")
-    rows: list[type[SQLModel]] = [ExecutionRow, ParkedRow, WorkspaceRow, EntryRow, ChangeRow, BlobRow]
-    wanted = [*(table_of(row) for row in rows), tables.inbox, tables.outbox, tables.history]
+    create_tables("executor")(url)
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
-        connection.execute(sa.text("CREATE SCHEMA executor"))
-        tables.inbox.metadata.create_all(connection, tables=wanted)
         # What the gateway shows of its keys and stops, and policy of its verdicts.
         connection.execute(sa.text('CREATE SCHEMA "read"'))
         connection.execute(sa.text('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)'))

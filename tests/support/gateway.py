@@ -53,25 +53,13 @@ from placet.gateway.audit.store import ORDER
 from placet.gateway.identity.bootstrap import create_key
 from placet.gateway.service import GatewayService, build
 from placet.gateway.settings import GatewaySettings
-from placet.gateway.tables import (
-    ApiKeyRow,
-    CheckpointRow,
-    CommentRow,
-    ConversationRow,
-    LinkUseRow,
-    RestoreRow,
-    SavedViewRow,
-    SealingRow,
-    SessionRow,
-    SlackSeenRow,
-    StopRow,
-)
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
-from placet.runtime.database import async_url, metadata, service_tables, table_of
+from placet.runtime.database import async_url
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.service import runtime_on
 from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
+from tests.support.house import create_tables
 from tests.support.http import http_client
 
 READ = {
@@ -171,24 +159,10 @@ _WORDS = """
 
 def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
+    create_tables("gateway")(url)
     engine = sa.create_engine(async_url(url))
-    own = service_tables("gateway")
-    rows = (
-        ApiKeyRow,
-        SessionRow,
-        ConversationRow,
-        LinkUseRow,
-        SlackSeenRow,
-        StopRow,
-        RestoreRow,
-        CheckpointRow,
-        SealingRow,
-    )
-    tables = [table_of(row) for row in (*rows, CommentRow, SavedViewRow)]
     with engine.begin() as connection:
-        connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))
-        metadata.create_all(connection, tables=[own.inbox, own.outbox, own.history, *tables])
         for name, columns in READ.items():
             connection.execute(sa.text(f"CREATE TABLE read.{name} ({columns})"))
         connection.execute(sa.text(f"CREATE VIEW read.approval_words AS {_WORDS}"))

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ _WAITING = sa.text(
 def create_tables(service: str) -> Callable[[str], None]:
     """Return a function that makes the schema and tables of one service in the database at a URL."""
     service_tables(service)
+    # Importing the tables has made them known.
+    import_module(f"placet.{service}.tables")
 
     def create(url: str) -> None:
         engine = sa.create_engine(async_url(url))

@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from placet.approval.rules import UNKNOWN, Approval, Decision, Edit, Today, Vote
 from placet.approval.states import EditState, State
-from placet.approval.tables import ApprovalRow, DecisionRow
+from placet.approval.tables import APPROVALS, DECISIONS
 from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages import ApprovalRule, DecisionClaims, StagedCall, ToolCall
 from placet.domain import deciders
@@ -23,7 +23,7 @@ PASSING = frozenset({"asked", "quote"})
 #: Columns that hold a field in another form.
 _WRITTEN_OTHERWISE = {"approval_rule", "seats", "delegations", "staged"}
 #: Columns that hold a field of an approval as it is.
-_PLAIN_COLUMNS = tuple(sorted(set(Approval.__slots__) & set(ApprovalRow.model_fields) - _WRITTEN_OTHERWISE))
+_PLAIN_COLUMNS = tuple(sorted(set(Approval.__slots__) & {each.name for each in APPROVALS.columns} - _WRITTEN_OTHERWISE))
 #: What changes where an approval is only closed.
 _CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "answer_kind", "closed_at")
 #: What only some decisions carry.
@@ -32,7 +32,7 @@ _DETAILS = frozenset(
 )
 #: What an answer says that its decision says too, and to whom it went.
 _SAID_ANYWAY = frozenset({"tenant", "approval_id", "decision_id", "answer_to"})
-_CLAIMED = tuple(name for name in DecisionRow.model_fields if name in DecisionClaims.model_fields)
+_CLAIMED = tuple(each.name for each in DECISIONS.columns if each.name in DecisionClaims.model_fields)
 
 Row = Mapping[str, Any]
 

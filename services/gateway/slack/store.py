@@ -7,16 +7,14 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.gateway.tables import SlackSeenRow
-from placet.runtime.database import table_of
+from placet.gateway.tables import SLACK_SEEN
 from placet.runtime.sql import Connection
 
-_SEEN = table_of(SlackSeenRow)
 #: How long an interaction is remembered: far longer than Slack's signature of it is good.
 REMEMBERED = timedelta(hours=1)
 
-_ADD = pg.insert(_SEEN).values(key=sa.bindparam("key")).on_conflict_do_nothing().returning(_SEEN.c.key)
-_FORGET = sa.delete(_SEEN).where(_SEEN.c.seen_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval))
+_ADD = pg.insert(SLACK_SEEN).values(key=sa.bindparam("key")).on_conflict_do_nothing().returning(SLACK_SEEN.c.key)
+_FORGET = sa.delete(SLACK_SEEN).where(SLACK_SEEN.c.seen_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval))
 
 
 async def is_new(connection: Connection, key: str) -> bool:

@@ -16,8 +16,7 @@ from placet.contracts.ids import is_of_job
 from placet.contracts.messages import COMMIT_TOOL
 from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import identity_of
-from placet.gateway.tables import ApiKeyRow, ConversationRow, RestoreRow, StopRow
-from placet.runtime.database import table_of
+from placet.gateway.tables import API_KEYS, CONVERSATIONS, RESTORES, STOPS
 from placet.runtime.sql import Connection
 
 Row = Mapping[str, Any]
@@ -54,10 +53,8 @@ CALLS = _view(
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at held next_message",
 )
-_CONVERSATIONS = table_of(ConversationRow)
 #: How the id of a conversation ends that a job works in.
 _OF_JOB: sa.ColumnElement[str] = sa.literal_column("'job-[0-9a-f]{32}$'")
-_KEYS = table_of(ApiKeyRow)
 _NEVER: sa.ColumnElement[Any] = sa.literal_column("'infinity'::timestamptz")
 _ENTRIES = _view("workspace_entries", "tenant conversation_id call_id tool requester staged_at")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
@@ -94,7 +91,7 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     that this one had not taken over when the call was held. What was asked with a key may come late: a revoked one, and
     in a job one that was taken over, counts for a month longer.
     """
-    c, k = _CONVERSATIONS.c, _KEYS.c
+    c, k = CONVERSATIONS.c, API_KEYS.c
     here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id)
     present = sa.select(_openers()).where(*here).correlate(view).scalar_subquery()
     theirs = (k.tenant == view.c.tenant, k.person == sa.func.substr(view.c.requester, len(identity_of("")) + 1))
@@ -117,7 +114,7 @@ def _marked(people: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 def _openers() -> sa.ColumnElement[Any]:
     """Return who may have asked in a conversation, as `opened_by` says it; empty for nobody."""
-    c = _CONVERSATIONS.c
+    c = CONVERSATIONS.c
     return sa.func.concat_ws(" ", sa.case((c.opener_decides, c.created_by)), sa.func.nullif(c.relayed_by, ""))
 
 
@@ -140,8 +137,8 @@ def stopped(view: sa.FromClause, arguments: sa.ColumnElement[Any] | None = None)
 
     A commit is stopped with any entry that its arguments name, or `arguments` in their place.
     """
-    c, e = table_of(StopRow).c, _ENTRIES.c
-    entry = _has_entry(view, e.tool == c.tool, arguments=arguments).correlate(view, table_of(StopRow))
+    c, e = STOPS.c, _ENTRIES.c
+    entry = _has_entry(view, e.tool == c.tool, arguments=arguments).correlate(view, STOPS)
     in_it = sa.and_(view.c.tool == COMMIT_TOOL, entry)
     tool, *covers = [sa.func.coalesce(c[name] == view.c[name], sa.true()) for name in ("tool", "tenant", "agent")]
     found = sa.select(sa.func.min(c.reason)).where(c.resumed_at.is_(None), *covers, sa.or_(tool, in_it)).correlate(view)
@@ -153,8 +150,8 @@ def restored(view: sa.FromClause) -> sa.ColumnElement[Any]:
 
     What was staged before may have been committed meanwhile, whenever people are asked about it.
     """
-    at = table_of(RestoreRow).c.restored_at
-    entry = _has_entry(view, _ENTRIES.c.staged_at < at).correlate(view, table_of(RestoreRow))
+    at = RESTORES.c.restored_at
+    entry = _has_entry(view, _ENTRIES.c.staged_at < at).correlate(view, RESTORES)
     since = sa.or_(at > view.c.created_at, sa.and_(view.c.tool == COMMIT_TOOL, entry))
     found = sa.select(sa.func.max(at)).where(since).correlate(view)
     return found.scalar_subquery().label("restored_at")
@@ -176,9 +173,9 @@ def _approvals_statement() -> sa.Select[Any]:
 def _openers_statement() -> sa.Select[Any]:
     arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "places")]
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "place", name="wanted").render_derived()
-    c = _CONVERSATIONS.c
+    c = CONVERSATIONS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.conversation_id == wanted.c.place)
-    return sa.select(c.tenant, c.conversation_id, _openers()).join_from(wanted, _CONVERSATIONS, here)
+    return sa.select(c.tenant, c.conversation_id, _openers()).join_from(wanted, CONVERSATIONS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:

@@ -18,13 +18,11 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
 from placet.gateway.store.paging import Cursor
-from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
-from placet.runtime.database import table_of
+from placet.gateway.tables import API_KEYS, CONVERSATIONS, STOPS
 from placet.runtime.sql import Connection
 
 Row = Mapping[str, Any]
 
-_STOPS = table_of(StopRow)
 _SAID = ("stop_id", "tenant", "tool", "agent", "reason", "by_another", "by_house", "stopped_by")
 _LIFTED = ("stop_id", "resumed_by", "resume_reason")
 #: How the pseudonym of a person begins who was erased.
@@ -62,12 +60,12 @@ async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by:
     """
     row = {**asdict(wanted), "stop_id": new_id(), "stopped_at": at, "stopped_by": by}
     row["signature"] = signer.sign(Purpose.STOP, _claims(row, _SAID, "stopped_at"))
-    c = _STOPS.c
+    c = STOPS.c
     same = (c[name].is_not_distinct_from(row[name]) for name in ("tenant", "tool", "agent"))
     as_strong = (c[name] for name in ("by_house", "by_another") if row[name])
     standing = sa.select(c.stop_id).where(c.resumed_at.is_(None), *same, *as_strong).exists()
     values = sa.select(*(sa.literal(row[name], c[name].type).label(name) for name in row)).where(~standing)
-    placed = pg.insert(_STOPS).from_select(list(row), values).on_conflict_do_nothing().returning(_STOPS)
+    placed = pg.insert(STOPS).from_select(list(row), values).on_conflict_do_nothing().returning(STOPS)
     made = (await connection.execute(placed)).mappings().one_or_none()
     if made is None:
         raise Refused("These calls are already stopped.", status=409, kind="already-stopped")
@@ -79,21 +77,21 @@ async def lift(connection: Connection, signer: Signer, stop: Row, lifting: Lifti
     values = {"resumed_at": lifting.at, "resumed_by": lifting.by, "resume_reason": lifting.reason}
     claims = _claims({**stop, **values}, _LIFTED, "resumed_at")
     values["resume_signature"] = signer.sign(Purpose.RESUME, claims)
-    c = _STOPS.c
-    lifted = sa.update(_STOPS).where(c.stop_id == stop["stop_id"], c.resumed_at.is_(None)).values(values)
-    row = (await connection.execute(lifted.returning(_STOPS))).mappings().one_or_none()
+    c = STOPS.c
+    lifted = sa.update(STOPS).where(c.stop_id == stop["stop_id"], c.resumed_at.is_(None)).values(values)
+    row = (await connection.execute(lifted.returning(STOPS))).mappings().one_or_none()
     return dict(row) if row else None
 
 
 async def find(connection: Connection, stop_id: str) -> Row | None:
     """Return one stop, whoever it is of."""
-    row = (await connection.execute(sa.select(_STOPS).where(_STOPS.c.stop_id == stop_id))).mappings().one_or_none()
+    row = (await connection.execute(sa.select(STOPS).where(STOPS.c.stop_id == stop_id))).mappings().one_or_none()
     return dict(row) if row else None
 
 
 async def list_tenants(connection: Connection, asked: str) -> Sequence[str]:
     """Return the tenants that have API keys, and the one asked for where it has conversations."""
-    keys, conversations = table_of(ApiKeyRow).c, table_of(ConversationRow).c
+    keys, conversations = API_KEYS.c, CONVERSATIONS.c
     has_some = sa.select(conversations.tenant).where(conversations.tenant == asked).limit(1)
     return (await connection.execute(sa.select(keys.tenant).union(has_some))).scalars().all()
 
@@ -102,8 +100,8 @@ async def list_stops(
     connection: Connection, tenant: str | None, *, active: bool | None, after: Cursor | None, limit: int
 ) -> Sequence[Row]:
     """Return the stops that cover calls of a tenant (None: of any), the newest first."""
-    c = _STOPS.c
-    statement = sa.select(_STOPS).order_by(c.stopped_at.desc(), c.stop_id.desc()).limit(limit)
+    c = STOPS.c
+    statement = sa.select(STOPS).order_by(c.stopped_at.desc(), c.stop_id.desc()).limit(limit)
     if tenant is not None:
         statement = statement.where(sa.or_(c.tenant.is_(None), c.tenant == tenant))
     if active is not None:

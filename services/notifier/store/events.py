@@ -12,15 +12,13 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.notifier.states import State
-from placet.notifier.tables import EventRow
+from placet.notifier.tables import WEBHOOK_EVENTS
 from placet.notifier.webhook_events import Event
-from placet.runtime.database import table_of
 from placet.runtime.sql import records
 from placet.runtime.work import Work
 
-EVENTS = table_of(EventRow)
 _TIME = sa.TIMESTAMP(timezone=True)
-_DUE = EVENTS.c.state == sa.literal_column(f"'{State.DUE}'")
+_DUE = WEBHOOK_EVENTS.c.state == sa.literal_column(f"'{State.DUE}'")
 _BROUGHT = {**dict.fromkeys(("event_id", "tenant", "webhook", "type", "body"), sa.Text), "at": _TIME}
 
 
@@ -60,28 +58,28 @@ def _add() -> sa.Insert:
         "created_at": brought.c.at,
     }
     source = sa.select(*values.values()).order_by(brought.c.event_id)
-    return pg.insert(EVENTS).from_select(list(values), source).on_conflict_do_nothing()
+    return pg.insert(WEBHOOK_EVENTS).from_select(list(values), source).on_conflict_do_nothing()
 
 
 def _claim() -> sa.Update:
-    free = sa.or_(EVENTS.c.lease_until.is_(None), EVENTS.c.lease_until < sa.func.now())
+    free = sa.or_(WEBHOOK_EVENTS.c.lease_until.is_(None), WEBHOOK_EVENTS.c.lease_until < sa.func.now())
     due = (
-        sa.select(EVENTS.c.event_id)
-        .where(_DUE, EVENTS.c.due_at <= sa.func.now(), free)
-        .order_by(EVENTS.c.due_at)
+        sa.select(WEBHOOK_EVENTS.c.event_id)
+        .where(_DUE, WEBHOOK_EVENTS.c.due_at <= sa.func.now(), free)
+        .order_by(WEBHOOK_EVENTS.c.due_at)
         .limit(sa.bindparam("most", type_=sa.Integer))
         .with_for_update(skip_locked=True)
         .cte("due")
     )
     return (
-        sa.update(EVENTS)
-        .where(EVENTS.c.event_id == due.c.event_id)
+        sa.update(WEBHOOK_EVENTS)
+        .where(WEBHOOK_EVENTS.c.event_id == due.c.event_id)
         .values(
             lease_until=sa.func.now() + sa.bindparam("lease", type_=sa.Interval),
-            attempt=EVENTS.c.attempt + 1,
-            fence=EVENTS.c.fence + 1,
+            attempt=WEBHOOK_EVENTS.c.attempt + 1,
+            fence=WEBHOOK_EVENTS.c.fence + 1,
         )
-        .returning(EVENTS)
+        .returning(WEBHOOK_EVENTS)
     )
 
 
@@ -89,26 +87,26 @@ def _settle() -> sa.Update:
     kinds = {**dict.fromkeys(("event_id", "state", "error"), sa.Text), "fence": sa.Integer, "due_at": _TIME}
     brought = records("ended", kinds)
     return (
-        sa.update(EVENTS)
-        .where(EVENTS.c.event_id == brought.c.event_id, EVENTS.c.fence == brought.c.fence, _DUE)
+        sa.update(WEBHOOK_EVENTS)
+        .where(WEBHOOK_EVENTS.c.event_id == brought.c.event_id, WEBHOOK_EVENTS.c.fence == brought.c.fence, _DUE)
         .values(state=brought.c.state, error=brought.c.error, due_at=brought.c.due_at, lease_until=None)
-        .returning(EVENTS.c.event_id)
+        .returning(WEBHOOK_EVENTS.c.event_id)
     )
 
 
 _ADD, _CLAIM, _SETTLE = _add(), _claim(), _settle()
-_LOCK = sa.select(EVENTS.c.tenant, EVENTS.c.webhook, EVENTS.c.type, EVENTS.c.state).where(
-    EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text)
-)
+_LOCK = sa.select(
+    WEBHOOK_EVENTS.c.tenant, WEBHOOK_EVENTS.c.webhook, WEBHOOK_EVENTS.c.type, WEBHOOK_EVENTS.c.state
+).where(WEBHOOK_EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text))
 _RESTART = (
-    sa.update(EVENTS)
-    .where(EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text))
+    sa.update(WEBHOOK_EVENTS)
+    .where(WEBHOOK_EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text))
     .values(state=sa.bindparam("again", type_=sa.Text), due_at=sa.bindparam("at", type_=_TIME), attempt=0, error="")
 )
-_OLD = sa.select(EVENTS.c.event_id).where(
-    sa.not_(_DUE), EVENTS.c.created_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval)
+_OLD = sa.select(WEBHOOK_EVENTS.c.event_id).where(
+    sa.not_(_DUE), WEBHOOK_EVENTS.c.created_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval)
 )
-_FORGET = sa.delete(EVENTS).where(EVENTS.c.event_id.in_(_OLD.with_for_update(skip_locked=True)))
+_FORGET = sa.delete(WEBHOOK_EVENTS).where(WEBHOOK_EVENTS.c.event_id.in_(_OLD.with_for_update(skip_locked=True)))
 
 
 async def add_events(work: Work, events: Iterable[Event]) -> None:

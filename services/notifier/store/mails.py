@@ -11,13 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.notifier.cards import Address
-from placet.notifier.tables import LinkRow, MailRow
-from placet.runtime.database import table_of
+from placet.notifier.tables import LINKS, MAILS
 from placet.runtime.sql import records
 from placet.runtime.work import Work
 
-MAILS = table_of(MailRow)
-LINKS = table_of(LinkRow)
 _TIME = sa.TIMESTAMP(timezone=True)
 
 

@@ -9,12 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.notifier.states import State
-from placet.notifier.tables import CROWDED_ROWS, LATE_ROWS, UNTOLD_ROWS, DeliveryRow, PaceRow
-from placet.runtime.database import table_of
+from placet.notifier.tables import CROWDED_ROWS, DELIVERIES, LATE_ROWS, PACES, UNTOLD_ROWS
 from placet.runtime.sql import records
-
-DELIVERIES = table_of(DeliveryRow)
-PACES = table_of(PaceRow)
 
 _TIME = sa.TIMESTAMP(timezone=True)
 #: Columns that a delivery brings, with their types.

@@ -17,12 +17,9 @@ from placet.policy.rules import CallFacts, Verdict
 from placet.policy.rules.call import facts_from
 from placet.policy.rules.history import COUNTERS
 from placet.policy.rules.staging import StagedEntry, StageTerms, terms_of
-from placet.policy.tables import VerdictRow
-from placet.runtime.database import table_of
+from placet.policy.tables import VERDICTS
 from placet.runtime.queries import load_queries, query
 from placet.runtime.work import Work
-
-VERDICTS = table_of(VerdictRow)
 
 QUERIES = load_queries(__file__)
 _OF_CALLS = ("call_id", "tenant", "conversation_id", "tool", "digest", "schema_digest")

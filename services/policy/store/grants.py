@@ -19,12 +19,9 @@ from placet.domain.grants import SCOPES
 from placet.policy.rules import CallFacts
 from placet.policy.rules.grants import Entry, Grant, subject_of
 from placet.policy.states import GrantState, grant_state
-from placet.policy.tables import GrantRow, GrantUseRow
-from placet.runtime.database import table_of
+from placet.policy.tables import GRANT_USES, GRANTS
 from placet.runtime.work import Work
 
-GRANTS = table_of(GrantRow)
-USES = table_of(GrantUseRow)
 #: Which API keys work, as the gateway shows it.
 _KEYS = sa.table("api_keys", sa.column("key_id", sa.Text), sa.column("revoked_at"), schema="read")
 #: Most grants looked at for one call. A call that only a later one covers is held.
@@ -78,21 +75,21 @@ def _use_statement() -> sa.Executable:
     )
     given = sa.bindparam("call_id", type_=sa.Text)
     chosen = sa.select(given, used.c.grant_id, used.c.tenant, sa.func.clock_timestamp())
-    kept = sa.insert(USES).from_select(["call_id", "grant_id", "tenant", "used_at"], chosen)
+    kept = sa.insert(GRANT_USES).from_select(["call_id", "grant_id", "tenant", "used_at"], chosen)
     return kept.returning(sa.select(used.c.uses_left).scalar_subquery().label("uses_left"))
 
 
 def _return_statement() -> sa.Executable:
     """Give a use back, once."""
     back = (
-        sa.update(USES)
+        sa.update(GRANT_USES)
         .where(
-            USES.c.call_id == sa.bindparam("ended"),
-            USES.c.tenant == sa.bindparam("of_tenant"),
-            USES.c.returned_at.is_(None),
+            GRANT_USES.c.call_id == sa.bindparam("ended"),
+            GRANT_USES.c.tenant == sa.bindparam("of_tenant"),
+            GRANT_USES.c.returned_at.is_(None),
         )
         .values(returned_at=sa.func.clock_timestamp())
-        .returning(USES.c.grant_id)
+        .returning(GRANT_USES.c.grant_id)
         .cte("back")
     )
     return (

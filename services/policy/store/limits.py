@@ -21,12 +21,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.policy.rules.limits import Demand
-from placet.policy.tables import CounterRow, ReservationRow
-from placet.runtime.database import table_of
+from placet.policy.tables import COUNTERS, RESERVATIONS
 from placet.runtime.work import Work
-
-COUNTERS = table_of(CounterRow)
-RESERVATIONS = table_of(ReservationRow)
 
 _NAMES = ("counter_id", "tenant", "rule", "measure", "per", "subject")
 

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from placet.policy.store.limits import COUNTERS, RESERVATIONS
-from placet.policy.store.watched import WATCHED
+from placet.policy.tables import COUNTERS, RESERVATIONS, WATCHED_CALLS
 from placet.runtime.sql import Connection
 
 _CLOCK = sa.func.clock_timestamp()
@@ -32,7 +31,7 @@ _STATEMENTS: Sequence[sa.Delete] = (
     _delete(RESERVATIONS, RESERVATIONS.c.reserved_at < _CLOCK - _AGE, RESERVATIONS.c.reserved_at),
     _delete(COUNTERS, _unused(), COUNTERS.c.touched_at),
     # Of one that people have not decided the end is still to come; `until` is set by a denial.
-    _delete(WATCHED, WATCHED.c.until < _CLOCK - _AGE, WATCHED.c.until),
+    _delete(WATCHED_CALLS, WATCHED_CALLS.c.until < _CLOCK - _AGE, WATCHED_CALLS.c.until),
 )
 
 

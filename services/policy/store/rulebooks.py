@@ -13,12 +13,9 @@ import sqlalchemy as sa
 from placet.contracts.ids import new_id
 from placet.policy.rules.call import COLUMNS
 from placet.policy.rules.simulate import Kept
-from placet.policy.tables import ActivationRow, VerdictRow
-from placet.runtime.database import Database, table_of
+from placet.policy.tables import ACTIVATIONS, VERDICTS
+from placet.runtime.database import Database
 from placet.runtime.work import Work
-
-ACTIVATIONS = table_of(ActivationRow)
-VERDICTS = table_of(VerdictRow)
 
 #: What can take over.
 Kind = Literal["rulebook", "directory"]

@@ -12,18 +12,16 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.contracts.messages import ApprovalRule, WatchedCallClosed
 from placet.policy.rules import CallFacts
 from placet.policy.rules.watched import Watched, arguments_digest
-from placet.policy.tables import WatchedCallRow
-from placet.runtime.database import table_of
+from placet.policy.tables import WATCHED_CALLS
 from placet.runtime.work import Work
 
-WATCHED = table_of(WatchedCallRow)
 #: Most terms of earlier calls that are asked for together; rulebooks have fewer.
 FOUND_MAX = 20
 
 
 def _find_statement() -> sa.Select[Any]:
     """Find what stands in the way, of calls with the same terms one: a denial first, then the same arguments."""
-    c, same = WATCHED.c, WATCHED.c.arguments_digest == sa.bindparam("arguments_digest")
+    c, same = WATCHED_CALLS.c, WATCHED_CALLS.c.arguments_digest == sa.bindparam("arguments_digest")
     here = c.conversation_id == sa.bindparam("conversation_id")
     theirs = c.requester == sa.bindparam("requester")
     # Said twice, so that the index of those that reach further is found.
@@ -46,35 +44,35 @@ def _first(c: sa.ColumnCollection[str, Any], same: sa.ColumnElement[bool]) -> Se
 
 def _waiting() -> sa.ColumnElement[bool]:
     return sa.and_(
-        WATCHED.c.call_id == sa.bindparam("ended"),
-        WATCHED.c.tenant == sa.bindparam("of_tenant"),
-        WATCHED.c.denied_at.is_(None),
+        WATCHED_CALLS.c.call_id == sa.bindparam("ended"),
+        WATCHED_CALLS.c.tenant == sa.bindparam("of_tenant"),
+        WATCHED_CALLS.c.denied_at.is_(None),
     )
 
 
 def _deny_statement() -> sa.Update:
     at = sa.bindparam("at", type_=sa.TIMESTAMP(timezone=True))
-    window = WATCHED.c.window_seconds * sa.literal(timedelta(seconds=1), sa.Interval)
+    window = WATCHED_CALLS.c.window_seconds * sa.literal(timedelta(seconds=1), sa.Interval)
     said: dict[str, Any] = {"denied_by": sa.bindparam("by"), "reason": sa.bindparam("words")}
-    return sa.update(WATCHED).where(_waiting()).values(denied_at=at, until=at + window, **said)
+    return sa.update(WATCHED_CALLS).where(_waiting()).values(denied_at=at, until=at + window, **said)
 
 
 def _revision_statement() -> sa.Executable:
     """Watch a waiting call under other arguments too; its row is locked, so that its end comes before or after."""
     arguments = sa.bindparam("arguments_digest", type_=sa.Text)
-    columns = [column.name for column in WATCHED.c]
-    values = [arguments if name == "arguments_digest" else WATCHED.c[name] for name in columns]
+    columns = [column.name for column in WATCHED_CALLS.c]
+    values = [arguments if name == "arguments_digest" else WATCHED_CALLS.c[name] for name in columns]
     waiting = sa.select(*values).where(_waiting()).limit(1).with_for_update()
-    return pg.insert(WATCHED).from_select(columns, waiting).on_conflict_do_nothing()
+    return pg.insert(WATCHED_CALLS).from_select(columns, waiting).on_conflict_do_nothing()
 
 
 _FIND = _find_statement()
-_ADD = pg.insert(WATCHED).on_conflict_do_nothing()
+_ADD = pg.insert(WATCHED_CALLS).on_conflict_do_nothing()
 _ADD_REVISION = _revision_statement()
 #: Before the end is written in a statement of its own, which then sees what was added meanwhile.
-_LOCK = sa.select(WATCHED.c.call_id).where(_waiting()).with_for_update()
+_LOCK = sa.select(WATCHED_CALLS.c.call_id).where(_waiting()).with_for_update()
 _DENY = _deny_statement()
-_FORGET = sa.delete(WATCHED).where(_waiting())
+_FORGET = sa.delete(WATCHED_CALLS).where(_waiting())
 
 
 async def find(work: Work, call: CallFacts) -> Sequence[Watched]:

@@ -14,8 +14,7 @@ import yaml
 
 from placet.contracts.topology import executor_queue
 from placet.executor.settings import ExecutorSettings
-from placet.executor.tables import ParkedRow
-from placet.runtime.database import table_of
+from placet.executor.tables import PARKED
 from tests.support.executor_processes import Processes
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +66,7 @@ def test_the_example_for_clusters_asks_the_pools_queue_and_lets_it_drain() -> No
     )
     queue, parked = (trigger["metadata"] for trigger in scaled["spec"]["triggers"])
     assert executor_queue("payments").name == queue["queueName"]
-    assert f"{table_of(ParkedRow).fullname} WHERE pool = 'payments'" in parked["query"]
+    assert f"{PARKED.fullname} WHERE pool = 'payments'" in parked["query"]
     assert (("payments",), True) == (
         settings.executor_pools,
         settings.drain_seconds < pod["terminationGracePeriodSeconds"],

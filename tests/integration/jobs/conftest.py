@@ -10,13 +10,10 @@ import pytest
 
 from placet.jobs.service import build
 from placet.jobs.settings import JobsSettings
-from placet.jobs.tables import JobRow
-from placet.runtime.database import table_of
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
-#: Importing the tables has made them known.
-_create_jobs = create_tables(str(table_of(JobRow).schema))
+_create_jobs = create_tables("jobs")
 #: In place of approval's view, nobody is asked anything, and of the agent's.
 _VIEWS = (
     "CREATE SCHEMA IF NOT EXISTS read",

@@ -30,8 +30,7 @@ from placet.gateway.approvals.store.words import (
 )
 from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import APPROVALS, Row, approval_facts, with_openers
-from placet.gateway.tables import ApiKeyRow
-from placet.runtime.database import table_of
+from placet.gateway.tables import API_KEYS
 from placet.runtime.sql import Connection
 
 #: Written out, because an index of what is pending helps only where the planner reads the word.
@@ -40,7 +39,6 @@ _PENDING: sa.ColumnElement[str] = sa.literal_column("'pending'")
 STATES: tuple[sa.ColumnElement[str], ...] = tuple(
     sa.literal_column(f"'{state}'") for state in (*get_args(ClosedState), "pending")
 )
-_KEYS = table_of(ApiKeyRow)
 #: Columns without an index of their own: what has a value of one is walked along the words, as `column=value`.
 _NAMED = ("requester", "rule", "decided_by")
 #: Name in a statement's `names` that asks for what `placet.gateway.approvals.survey` reads, and no more.
@@ -273,7 +271,7 @@ def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
     What a revoked key did closes nothing.
     """
     person, key_id = text("person"), view.c.closed_to.op("->>")(text("person"))
-    works = sa.exists().where(_KEYS.c.key_id == key_id, _KEYS.c.revoked_at.is_(None))
+    works = sa.exists().where(API_KEYS.c.key_id == key_id, API_KEYS.c.revoked_at.is_(None))
     closed = sa.and_(view.c.closed_to.has_key(person), sa.or_(key_id.is_(None), works))
     return [view.c.expires_at > sa.func.now(), sa.not_(closed)]
 

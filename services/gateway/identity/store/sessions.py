@@ -10,11 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from placet.domain.approvers import name_of
-from placet.gateway.tables import ApiKeyRow, SessionRow
-from placet.runtime.database import table_of
+from placet.gateway.tables import API_KEYS, SESSIONS
 from placet.runtime.sql import Connection
 
-_SESSIONS = table_of(SessionRow)
 #: How long the end of a session stays on record.
 KEPT = timedelta(days=30)
 #: Rows that one sign-in clears away at most.
@@ -44,30 +42,30 @@ class StoredSession:
 
 
 _COLUMNS: list[sa.ColumnElement[Any]] = [
-    _SESSIONS.c[name] for name in StoredSession.__dataclass_fields__ if name != "unseen"
+    SESSIONS.c[name] for name in StoredSession.__dataclass_fields__ if name != "unseen"
 ]
-_COLUMNS.append((_SESSIONS.c.seen_at < sa.func.now() - sa.literal(SEEN_EVERY, sa.Interval)).label("unseen"))
+_COLUMNS.append((SESSIONS.c.seen_at < sa.func.now() - sa.literal(SEEN_EVERY, sa.Interval)).label("unseen"))
 
 
 def _holds(idle: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    c, now = _SESSIONS.c, sa.func.now()
+    c, now = SESSIONS.c, sa.func.now()
     return sa.and_(c.revoked_at.is_(None), c.expires_at > now, c.seen_at > now - idle)
 
 
 _IDLE: sa.ColumnElement[Any] = sa.bindparam("idle", type_=sa.Interval)
 # Every request of a browser runs one of these, and building a statement costs more than running it.
-_BY_HASH = sa.select(*_COLUMNS).where(_SESSIONS.c.token_hash == sa.bindparam("token_hash"), _holds(_IDLE))
-_BY_ID = sa.select(*_COLUMNS).where(_SESSIONS.c.session_id == sa.bindparam("session_id"), _holds(_IDLE))
+_BY_HASH = sa.select(*_COLUMNS).where(SESSIONS.c.token_hash == sa.bindparam("token_hash"), _holds(_IDLE))
+_BY_ID = sa.select(*_COLUMNS).where(SESSIONS.c.session_id == sa.bindparam("session_id"), _holds(_IDLE))
 
 
 async def add_session(connection: Connection, session: dict[str, Any], seconds: int) -> None:
     """Store a session that begins now and lasts `seconds` at most; `session` has the columns that it is made of."""
     now = sa.func.now()
     ends = now + sa.literal(timedelta(seconds=seconds), sa.Interval)
-    await connection.execute(sa.insert(_SESSIONS).values(**session, seen_at=now, expires_at=ends))
-    c = _SESSIONS.c
+    await connection.execute(sa.insert(SESSIONS).values(**session, seen_at=now, expires_at=ends))
+    c = SESSIONS.c
     old = sa.select(c.session_id).where(c.expires_at < now - sa.literal(KEPT, sa.Interval)).limit(CLEARED_MAX)
-    await connection.execute(sa.delete(_SESSIONS).where(c.session_id.in_(old)))
+    await connection.execute(sa.delete(SESSIONS).where(c.session_id.in_(old)))
 
 
 async def find_session(connection: Connection, token_hash: str, idle_seconds: int) -> StoredSession | None:
@@ -86,24 +84,24 @@ async def session_holds(connection: Connection, session_id: str, idle_seconds: i
 
 async def note_session(connection: Connection, session_id: str) -> None:
     """Note that a session was used just now."""
-    c, now = _SESSIONS.c, sa.func.now()
+    c, now = SESSIONS.c, sa.func.now()
     longer_ago = c.seen_at < now - sa.literal(SEEN_EVERY, sa.Interval)
-    await connection.execute(sa.update(_SESSIONS).where(c.session_id == session_id, longer_ago).values(seen_at=now))
+    await connection.execute(sa.update(SESSIONS).where(c.session_id == session_id, longer_ago).values(seen_at=now))
 
 
 async def end_session(connection: Connection, tenant: str, session_id: str, by: str) -> bool:
     """End a session of `tenant` that was not ended before; tell whether there was one."""
-    c = _SESSIONS.c
+    c = SESSIONS.c
     here = sa.and_(c.session_id == session_id, c.tenant == tenant, c.revoked_at.is_(None))
-    done = await connection.execute(sa.update(_SESSIONS).where(here).values(revoked_at=sa.func.now(), revoked_by=by))
+    done = await connection.execute(sa.update(SESSIONS).where(here).values(revoked_at=sa.func.now(), revoked_by=by))
     return done.rowcount == 1
 
 
 async def end_sessions_of(connection: Connection, key_id: str, by: str) -> list[str]:
     """End the sessions that began with a key; return their ids."""
-    c = _SESSIONS.c
+    c = SESSIONS.c
     here = (c.key_id == key_id, c.revoked_at.is_(None), c.expires_at > sa.func.now())
-    statement = sa.update(_SESSIONS).where(*here).values(revoked_at=sa.func.now(), revoked_by=by)
+    statement = sa.update(SESSIONS).where(*here).values(revoked_at=sa.func.now(), revoked_by=by)
     return list((await connection.execute(statement.returning(c.session_id))).scalars())
 
 
@@ -111,7 +109,7 @@ async def list_sessions(
     connection: Connection, tenant: str, person: str | None, idle_seconds: int, limit: int
 ) -> Sequence[StoredSession]:
     """Return the newest sessions of a tenant that still hold; of one person where one is named."""
-    c = _SESSIONS.c
+    c = SESSIONS.c
     statement = sa.select(*_COLUMNS).where(c.tenant == tenant, _holds(_IDLE))
     statement = statement if person is None else statement.where(c.person == person)
     rows = await connection.execute(
@@ -125,7 +123,7 @@ async def people_of(connection: Connection, tenant: str) -> set[str]:
 
     A key that waits to be taken over proves nobody, nor does a session that began with it: their maker chose the name.
     """
-    keys = table_of(ApiKeyRow).c
+    keys = API_KEYS.c
     own = sa.select(keys.person).where(keys.tenant == tenant, keys.taken_over_at.is_not(None))
-    signed_in = sa.select(_SESSIONS.c.person).where(_SESSIONS.c.tenant == tenant, _SESSIONS.c.key_id.is_(None))
+    signed_in = sa.select(SESSIONS.c.person).where(SESSIONS.c.tenant == tenant, SESSIONS.c.key_id.is_(None))
     return {name_of(each) for each in (await connection.execute(own.union(signed_in))).scalars()}
