@@ -73,6 +73,6 @@ def _copy(ground: Ground, folder: Path) -> None:
 
 
 def _state(ground: Ground) -> str:
-    with psycopg.connect(ground.system.database_url) as connection:
+    with psycopg.connect(ground.system.database_url, autocommit=True) as connection:
         row = connection.execute(_STATE, (_NAME,)).fetchone()
     return str(row[0]) if row else ""

@@ -205,7 +205,8 @@ class System:
 
     def count(self, query: str) -> int:
         """Return the number that a query gives."""
-        with psycopg.connect(self.database_url) as connection:
+        # Without a transaction: where its end is cut off, psycopg leaves the connection open.
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
             row = connection.execute(query).fetchone()
             assert row is not None
             return int(row[0])
