@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from placet.contracts.messages.message import Identifier
 from placet.gateway.identity.keys import Scope
@@ -158,6 +159,17 @@ class GatewaySettings(SlackSettings, LanguageSettings):
     gateway_oidc_scopes: list[Scope] = Field(
         default_factory=lambda: [Scope.CHAT, Scope.DECIDE], description="What they may do here."
     )
+
+    @field_validator("gateway_trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: list[str]) -> list[str]:
+        """Refuse what names no network: it would be believed from everybody, `*`, or from nobody and without a word."""
+        for proxy in proxies:
+            try:
+                ip_network(proxy)
+            except ValueError as error:
+                raise ValueError(f"{proxy!r} is no address and no network of proxies: {error}") from error
+        return proxies
 
     @model_validator(mode="after")
     def _check_oidc(self) -> Self:
