@@ -259,6 +259,24 @@ async def test_another_key_of_ones_own_takes_over_what_was_made(house: House) ->
     assert (200, 200) == (answer.status_code, await decide(house, answer.json()["key"]))
 
 
+async def test_no_key_comes_from_one_that_was_revoked_at_another_replica(house: House) -> None:
+    """Whoever is remembered for a second makes and takes over nothing that would outlive it."""
+    made = await make(house, "ben")
+    async with house.client(house.key("admin", person="ben")) as thief:
+        before = (await thief.get("/v1/keys")).status_code
+        # As another replica does it, which this one hears of a second later.
+        with psycopg.connect(house.url, autocommit=True) as there:
+            revoking = "UPDATE gateway.api_keys SET revoked_at = now(), revoked_by = 'x' WHERE key_id <> %s"
+            there.execute(revoking, [made["id"]])
+        answers = [
+            await thief.post("/v1/keys", json={"person": "ben", "scopes": ["admin", "decide"]}),
+            await thief.post(f"/v1/keys/{made['id']}/take-over"),
+        ]
+    working = house.query("SELECT key_id, taken_over_at FROM gateway.api_keys WHERE revoked_at IS NULL")
+    assert (200, [401, 401]) == (before, [answer.status_code for answer in answers])
+    assert [(made["id"], None)] == working
+
+
 async def owner_takes_over(house: House, made: dict[str, Any], how: str) -> str:
     """Take a key of grace's over in one of the three ways; return what it is from then on."""
     if how == "code":

@@ -11,12 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.gateway.identity.keys import Scope, checked_key, hash_code, new_key, person_id, same_hash
-from placet.gateway.tables import ApiKeyRow, ConversationRow
-from placet.runtime.database import table_of
+from placet.gateway.tables import API_KEYS, CONVERSATIONS
 from placet.runtime.sql import Connection
-
-_KEYS = table_of(ApiKeyRow)
-_CONVERSATIONS = table_of(ConversationRow)
 
 #: How long a code is good, and how many wrong ones may be tried.
 CODE_LIFE = timedelta(days=3)
@@ -29,23 +25,25 @@ CODES_OF_TENANT_MAX = 5
 CODES_MAX = 15
 
 # Statements that many requests run are built once: building one costs more than running it.
-_FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
-_OWNER = sa.func.coalesce(sa.func.nullif(_CONVERSATIONS.c.token_of, ""), _CONVERSATIONS.c.created_by)
+_FIND = sa.select(API_KEYS).where(API_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
+_OWNER = sa.func.coalesce(sa.func.nullif(CONVERSATIONS.c.token_of, ""), CONVERSATIONS.c.created_by)
 #: Keys that chat, without those that wait to be taken over before they are good for anything.
 _CHATTING = sa.and_(
-    _KEYS.c.revoked_at.is_(None),
-    _KEYS.c.scopes.contains([str(Scope.CHAT)]),
-    sa.or_(_KEYS.c.taken_over_at.is_not(None), sa.func.cardinality(_KEYS.c.scopes) == 1),
+    API_KEYS.c.revoked_at.is_(None),
+    API_KEYS.c.scopes.contains([str(Scope.CHAT)]),
+    sa.or_(API_KEYS.c.taken_over_at.is_not(None), sa.func.cardinality(API_KEYS.c.scopes) == 1),
 )
 _HAS_KEY = sa.exists().where(
-    _KEYS.c.tenant == _CONVERSATIONS.c.tenant, _KEYS.c.person == sa.func.replace(_OWNER, person_id(""), ""), _CHATTING
+    API_KEYS.c.tenant == CONVERSATIONS.c.tenant,
+    API_KEYS.c.person == sa.func.replace(_OWNER, person_id(""), ""),
+    _CHATTING,
 )
 _FIND_TOKEN = sa.select(
-    _CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor, _OWNER, _HAS_KEY
+    CONVERSATIONS.c.tenant, CONVERSATIONS.c.conversation_id, CONVERSATIONS.c.visitor, _OWNER, _HAS_KEY
 ).where(
-    _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash"),
-    _CONVERSATIONS.c.token_expires_at > sa.func.now(),
-    sa.func.coalesce(_CONVERSATIONS.c.ended_at, sa.func.now())
+    CONVERSATIONS.c.token_hash == sa.bindparam("token_hash"),
+    CONVERSATIONS.c.token_expires_at > sa.func.now(),
+    sa.func.coalesce(CONVERSATIONS.c.ended_at, sa.func.now())
     > sa.func.now() - sa.bindparam("after_end", type_=sa.Interval),
 )
 
@@ -94,14 +92,14 @@ async def add_key(
     elif code:
         ends = sa.func.now() + sa.literal(CODE_LIFE, sa.Interval)
         values |= {"code_hash": hash_code(kept.key_id, code), "code_expires_at": ends}
-    await connection.execute(sa.insert(_KEYS).values(**values, scopes=wanted, secret_hash=kept.secret_hash))
+    await connection.execute(sa.insert(API_KEYS).values(**values, scopes=wanted, secret_hash=kept.secret_hash))
     return key
 
 
 async def may_make(connection: Connection, tenant: str, person: str, scopes: Collection[str]) -> bool:
     """Tell whether one more key with any of these scopes may wait for this person; makers come one after another."""
     await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(f"keys of {person}", 0))))
-    c = _KEYS.c
+    c = API_KEYS.c
     here = (c.tenant == tenant, c.person == person, c.taken_over_at.is_(None), c.revoked_at.is_(None))
     such = sa.select(sa.func.count()).where(*here, c.scopes.overlap(sorted(scopes)))
     waiting = (await connection.execute(such)).scalar_one()
@@ -110,7 +108,7 @@ async def may_make(connection: Connection, tenant: str, person: str, scopes: Col
 
 async def count_codes(connection: Connection, tenant: str, person: str) -> tuple[int, int]:
     """Return how many codes were made for a person within CODES_SPAN, by this tenant and by all; revoked ones too."""
-    c = _KEYS.c
+    c = API_KEYS.c
     since = sa.func.now() - sa.literal(CODES_SPAN, sa.Interval)
     counts = sa.select(sa.func.count().filter(c.tenant == tenant), sa.func.count())
     found = await connection.execute(
@@ -127,28 +125,36 @@ async def take_over(
 
     What its maker has is good no more. None where it is not theirs, or theirs already.
     """
-    c = _KEYS.c
+    c = API_KEYS.c
     here = (c.key_id == key_id, c.tenant == tenant, c.person == person, c.revoked_at.is_(None))
     key, kept = new_key(key_id)
     values = {"taken_over_at": sa.func.now(), "taken_over_by": how, "code_hash": None, "secret_hash": kept.secret_hash}
-    statement = sa.update(_KEYS).where(*here, c.taken_over_at.is_(None)).values(**values).returning(_KEYS)
+    statement = sa.update(API_KEYS).where(*here, c.taken_over_at.is_(None)).values(**values).returning(API_KEYS)
     row = (await connection.execute(statement)).one_or_none()
     return (_key(row), key) if row else None
 
 
 async def lock_secret(connection: Connection, key_id: str, secret_hash: str) -> bool:
     """Tell whether a working key has this secret, and let nobody take the key over before the transaction ends."""
-    c = _KEYS.c
+    c = API_KEYS.c
     here = (c.key_id == key_id, c.secret_hash == secret_hash, c.revoked_at.is_(None))
+    found = await connection.execute(sa.select(c.key_id).where(*here).with_for_update(read=True))
+    return found.one_or_none() is not None
+
+
+async def lock_key(connection: Connection, key_id: str, *, own: bool) -> bool:
+    """Tell whether a key works, and is its owner's alone as `own` says; keep it so until the transaction ends."""
+    c = API_KEYS.c
+    here = (c.key_id == key_id, c.taken_over_at.is_not(None) == own, c.revoked_at.is_(None))
     found = await connection.execute(sa.select(c.key_id).where(*here).with_for_update(read=True))
     return found.one_or_none() is not None
 
 
 async def code_fits(connection: Connection, key_id: str, code: str) -> bool:
     """Tell whether this is the code of a key; a wrong one counts, and after CODE_TRIES_MAX none is right."""
-    c = _KEYS.c
+    c = API_KEYS.c
     here = (c.key_id == key_id, c.code_expires_at > sa.func.now(), c.code_tries < CODE_TRIES_MAX)
-    tried = sa.update(_KEYS).where(*here, c.taken_over_at.is_(None)).values(code_tries=c.code_tries + 1)
+    tried = sa.update(API_KEYS).where(*here, c.taken_over_at.is_(None)).values(code_tries=c.code_tries + 1)
     stored = (await connection.execute(tried.returning(c.code_hash))).scalar_one_or_none()
     return stored is not None and same_hash(stored, hash_code(key_id, code))
 
@@ -162,10 +168,10 @@ async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str,
 async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:
     """Return the id of the newest working admin key of one person."""
     statement = (
-        sa.select(_KEYS.c.key_id)
-        .where(_KEYS.c.tenant == tenant, _KEYS.c.person == person, _KEYS.c.revoked_at.is_(None))
-        .where(_KEYS.c.scopes.contains([str(Scope.ADMIN)]))
-        .order_by(_KEYS.c.created_at.desc())
+        sa.select(API_KEYS.c.key_id)
+        .where(API_KEYS.c.tenant == tenant, API_KEYS.c.person == person, API_KEYS.c.revoked_at.is_(None))
+        .where(API_KEYS.c.scopes.contains([str(Scope.ADMIN)]))
+        .order_by(API_KEYS.c.created_at.desc())
         .limit(1)
     )
     found: str | None = (await connection.execute(statement)).scalar_one_or_none()
@@ -174,15 +180,17 @@ async def newest_admin_key(connection: Connection, tenant: str, person: str) -> 
 
 async def list_keys(connection: Connection, tenant: str, limit: int) -> list[ApiKey]:
     """Return the newest keys of a tenant, revoked ones too."""
-    statement = sa.select(_KEYS).where(_KEYS.c.tenant == tenant).order_by(_KEYS.c.created_at.desc()).limit(limit)
+    statement = (
+        sa.select(API_KEYS).where(API_KEYS.c.tenant == tenant).order_by(API_KEYS.c.created_at.desc()).limit(limit)
+    )
     return [_key(row) for row in await connection.execute(statement)]
 
 
 async def revoke_key(connection: Connection, tenant: str, key_id: str, by: str) -> bool:
     """Revoke a working key of `tenant`; tell whether there was one."""
     statement = (
-        sa.update(_KEYS)
-        .where(_KEYS.c.key_id == key_id, _KEYS.c.tenant == tenant, _KEYS.c.revoked_at.is_(None))
+        sa.update(API_KEYS)
+        .where(API_KEYS.c.key_id == key_id, API_KEYS.c.tenant == tenant, API_KEYS.c.revoked_at.is_(None))
         .values(revoked_at=sa.func.now(), revoked_by=by)
     )
     return (await connection.execute(statement)).rowcount == 1
