@@ -97,7 +97,11 @@ def letters_from(delivery: Delivery) -> list[Letter]:
     What is no list of events is one letter, and that of the house where a tenant cannot be told for all of it.
     """
     delivery = replace(delivery, body=_without_secrets(delivery.body))
-    parts = _by_tenant(delivery.body)
+    try:
+        parts = _by_tenant(delivery.body)
+    except (ValueError, RecursionError):
+        # Its first event may be readable, and say nothing about the others.
+        return [replace(letter_from(delivery), tenant=HOUSE_TENANT)]
     if len(parts) < 2:  # noqa: PLR2004 - nothing to take apart
         return [letter_from(delivery)]
     own = {name: value for name, value in delivery.headers.items() if name != "x-placet-message-id"}
@@ -125,11 +129,8 @@ def _blank_secrets(event: Any) -> bool:
 
 
 def _by_tenant(body: bytes) -> list[bytes]:
-    """Return an envelope's events by tenant, each tenant's as an envelope of its own; one for any other body."""
-    try:
-        items = json.loads(body)
-    except (ValueError, RecursionError):
-        return [body]
+    """Return an envelope's events by tenant, each tenant's as an envelope of its own; one for any other JSON."""
+    items = json.loads(body)
     if not isinstance(items, list):
         return [body]
     found: dict[str, list[Any]] = {}
@@ -188,7 +189,10 @@ def _masked(value: Any) -> Any:
 
 def events_of(body: str) -> list[str]:
     """Return the JSON of each event in a dead letter's body; raise ValueError where it holds none."""
-    return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in events_in(body)]
+    try:
+        return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in events_in(body)]
+    except RecursionError as error:
+        raise ValueError("the body nests too deeply") from error
 
 
 def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:

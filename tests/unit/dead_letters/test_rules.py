@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -64,6 +65,19 @@ def test_events_of_several_tenants_are_a_letter_each() -> None:
     }
     assert [2, 1] == [len(events_of(letters[tenant].body)) for tenant in ("acme", "rival")]
     assert 3 == len({each.dead_letter_id for each in letters.values()})
+
+
+@pytest.mark.parametrize("depth", range(900, 1000))
+def test_what_nests_too_deeply_to_be_taken_apart_is_one_letter_of_the_house(depth: int) -> None:
+    """What can just be read and not be written again is kept, and shown to no tenant with another's events."""
+    deep = "[" * depth + "]" * depth
+    body = f'[{{"data":{{"tenant":"acme"}}}},{{"data":{{"tenant":"rival","x":{deep}}}}}]'.encode()
+    letters = letters_from(Delivery("q", body, OURS, "agent.messages"))
+    tenants = [each.tenant for each in letters]
+    assert tenants in (["acme", "rival"], ["acme", HOUSE_TENANT], [HOUSE_TENANT])
+    for each in letters:
+        with suppress(ValueError):
+            events_of(each.body)
 
 
 def test_what_is_of_one_tenant_stays_one_letter() -> None:
