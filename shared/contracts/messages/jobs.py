@@ -16,6 +16,8 @@ TASK_MAX = 32_000
 TASKS_MAX = 5_000
 #: Longest statement of one task, in characters.
 TASK_TEXT_MAX = 4_000
+#: Longest text of one attempt, with the answers that its task needs, in characters.
+ATTEMPT_TEXT_MAX = 1_000_000
 #: Attempts at one task at most.
 ATTEMPTS_MAX = 100
 
@@ -143,7 +145,7 @@ class AttemptRequested(Message):
     attempt_id: Identifier
     agent: Identifier
     author: Author
-    text: Annotated[str, Field(min_length=1, max_length=1_000_000)]
+    text: Annotated[str, Field(min_length=1, max_length=ATTEMPT_TEXT_MAX)]
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
     labels: dict[str, str] = Field(default_factory=dict)
     variant: int = Field(default=0, ge=0, description="Number of the attempt; the agent's profile says what differs.")

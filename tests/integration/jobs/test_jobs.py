@@ -77,6 +77,18 @@ async def test_a_task_is_given_the_answers_that_it_needs(replica: Replica) -> No
     assert {"b": {"answer": "43"}} == result
 
 
+async def test_a_task_that_needs_more_than_can_be_told_goes_on_with_what_can(replica: Replica) -> None:
+    """No end of an attempt is buried, and what needs the answers is tried at once."""
+    names = [f"a{each}" for each in range(20)]
+    tasks = [*(JobTask(id=name, task="Do it.") for name in names), JobTask(id="b", task="Sum up.", needs=names)]
+    await replica.send(a_job(*tasks, plan=JobPlan(k=1, attempts_max=6, parallel_max=100)))
+    for name in names:
+        (asked,) = asked_of(replica, name)
+        await replica.send(an_end(asked, "x" * 60_000))
+    (last,) = asked_of(replica, "b")
+    assert (20, []) == (last.text.count(" … (cut: "), replica.dead)
+
+
 async def test_the_same_job_and_the_same_end_twice_change_nothing(replica: Replica) -> None:
     """Whether the event is the same or another with the same content."""
     job = a_job(JobTask(id="a", task="Do a."))

@@ -17,8 +17,10 @@ from placet.contracts.messages import (
     JobTask,
     RunJob,
 )
+from placet.contracts.messages.jobs import ATTEMPT_TEXT_MAX, TASK_MAX, TASK_TEXT_MAX
 from placet.jobs.course import Course
 from placet.jobs.job_state import Attempt, Job, Task
+from placet.jobs.rules import prompts
 from placet.jobs.states import AttemptState, JobState, TaskState
 
 pytestmark = pytest.mark.unit
@@ -282,3 +284,22 @@ def test_a_cancelled_job_withdraws_what_is_under_way() -> None:
     )
     assert {TaskState.WITHDRAWN} == {each.state for each in course.new_tasks}
     assert {AttemptState.WITHDRAWN} == {each.state for each in attempts}
+
+
+@pytest.mark.parametrize("letter", ["x", '"', "\n", "\u0130"])
+@pytest.mark.parametrize("number", [17, 64])
+def test_answers_that_are_too_long_together_are_cut_and_said_to_be(letter: str, number: int) -> None:
+    """However long what an attempt is told would be, it is sent, with a part of every answer."""
+    names = [f"{each:02}".ljust(64, "n") for each in range(number)]
+    spec = a_course("a").job.spec.model_copy(update={"task": "t" * TASK_MAX, "context": "c" * TASK_MAX})
+    inputs = {name: {"answer": letter * 64_000} for name in names} | {names[-1]: {"answer": "short"}}
+    text = prompts.to_try(spec, "d" * TASK_TEXT_MAX, inputs)
+    assert 0.9 * ATTEMPT_TEXT_MAX < len(text) <= ATTEMPT_TEXT_MAX
+    told = [name for name in names if f'{name}: {{"answer": "' in text]
+    assert (names, number - 1, True) == (told, text.count(" … (cut: "), '"short"}' in text)
+
+
+def test_answers_that_fit_are_told_as_they_are() -> None:
+    """Nothing is cut where there is room."""
+    text = prompts.to_try(a_course("a").job.spec, "Sum up.", {"b": {"answer": "x" * 60_000}, "a": {"answer": "é"}})
+    assert f'Answers of earlier tasks:\n{{"a": {{"answer": "é"}}, "b": {{"answer": "{"x" * 60_000}"}}}}' in text
