@@ -39,7 +39,9 @@ SELECT NULL, '', tenant, '', NULL FROM tenants WHERE tenant IS NOT NULL
 ORDER BY parked_at
 
 -- name: keep_parked
-UPDATE executor.parked SET lent_until = clock_timestamp() + :pause::interval WHERE event_id = :event_id
+-- Behind the others of its tenant: what it comes after may be one of them.
+UPDATE executor.parked SET lent_until = clock_timestamp() + :pause::interval, parked_at = clock_timestamp()
+WHERE event_id = :event_id
 
 -- name: forget_parked
 DELETE FROM executor.parked WHERE event_id = :event_id

@@ -52,7 +52,7 @@ async def take_parked(
 
 
 async def keep_parked(connection: Connection, event_id: str, pause: timedelta) -> None:
-    """Leave a borrowed permit where it is for a while."""
+    """Leave a borrowed permit for a while, behind the others of its tenant."""
     await connection.run(QUERIES.keep_parked, event_id=event_id, pause=pause)
 
 

@@ -1,16 +1,18 @@
 """Permits of a tenant that has its share of an executor wait here, in the database, and the queue goes on for others.
 
 The queue of a pool is first come, first served: a thousand permits of one tenant would stand before the next one's. So
-where several tenants work, a permit that finds no slot, of a tenant that has one, is parked: a row, and the delivery is
-acknowledged. Executors of the pool take such rows when slots come free, of the tenant that has fewest of theirs first,
-and handle them as if they had come from the queue. A row goes once its event is handled; until then it is only lent, so
-that a crash has it handled again, and the call's own row knows that (see ADR 0065).
+where several tenants work, a permit that finds no slot, of a tenant that has one, or that comes after calls which have
+not ended, is parked: a row, and the delivery is acknowledged. Executors of the pool take such rows when slots come
+free, of the tenant that has fewest of theirs first, and handle them as if they had come from the queue. A row goes once
+its event is handled; until then it is only lent, so that a crash has it handled again, and the call's own row knows
+that (see ADR 0065).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 import structlog
@@ -31,6 +33,8 @@ log = structlog.get_logger(__name__)
 LENT, AGAIN = timedelta(seconds=15), timedelta(seconds=1)
 #: How long one look waits for a slot before it looks again, in seconds.
 SLOT_SECONDS = 0.5
+#: How long a look that found nothing parked waits for the next permit that this process parks, in seconds.
+IDLE_SECONDS = 1.0
 
 
 class Parking:
@@ -40,6 +44,7 @@ class Parking:
         self._database = database
         self._gate = gate
         self._slots = slots
+        self._came = asyncio.Event()
 
     async def look_for_tenants(self) -> int:
         """See whether several tenants work here, so that slots are shared among them; always 0."""
@@ -51,6 +56,7 @@ class Parking:
         """Keep a permit until it is its tenant's turn; the same one twice is one."""
         async with self._database.single() as connection:
             await store.park(connection, parked)
+        self._came.set()
         PARKED_TOTAL.labels(parked.pool).inc()
 
     async def unpark(self, consumers: Mapping[str, OnDelivery]) -> int:
@@ -60,6 +66,7 @@ class Parking:
         if not (room := self._gate.room()):
             await self._slots.wait_freed(SLOT_SECONDS)
             return int(bool(self._gate.parked))
+        self._came.clear()
         async with self._database.single() as connection:
             taken, tenants = await store.take_parked(
                 connection, list(consumers), most=self._gate.most, limit=room, busy=self._slots.by_tenant, lent=LENT
@@ -70,6 +77,10 @@ class Parking:
             await asyncio.shield(asyncio.gather(*(self._handle(each, consumers[each.pool]) for each in taken)))
         elif tenants:
             await self._slots.wait_freed(SLOT_SECONDS)
+        else:
+            # What it comes after may end any moment.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), IDLE_SECONDS)
         return len(tenants)
 
     async def _handle(self, parked: Parked, consumer: OnDelivery) -> None:

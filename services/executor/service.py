@@ -53,8 +53,8 @@ from placet.tools.resources import PackSettings, open_tool_resources
 COMMANDS = "workspaces.commands"
 #: Pauses between two looks for workspaces whose time is over, and for those to be deleted, in seconds.
 EXPIRE_SECONDS, PURGE_SECONDS = 30.0, 3_600.0
-#: Pause between two looks for parked calls while there are none, in seconds.
-UNPARK_SECONDS = 1.0
+#: Pause between two looks for parked calls while there are none, in seconds: each of them waits for one to come.
+UNPARK_SECONDS = 0.05
 #: What a commit waits for one that is half made, beyond the time in which that one's worker is known to be lost.
 PATIENCE_SECONDS = 60
 

@@ -5,7 +5,8 @@ for a while goes back to the tail of its queue as a new message: held for long, 
 and given back by nack it would count towards the delivery limit of a message that did nothing wrong.
 
 Where several tenants work, none of them has more than its share of the slots, and what finds none is parked soon, so
-that the next tenant's permit is reached; only who has no slot at all waits here (see `parking`).
+that the next tenant's permit is reached; only who has no slot at all waits here. What comes after calls that have not
+ended is parked at once (see `parking`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from placet.runtime.slots import Slots, share_of
 
 log = structlog.get_logger(__name__)
 
-#: How long a permit waits at its executor for calls that it comes after, and how often it looks, in seconds.
+#: How long a permit that holds up nobody waits here for calls that it comes after, and how often it looks, in seconds.
 TURN_SECONDS, TURN_LOOK_SECONDS = 0.25, 0.02
 #: How long a permit waits for a slot, in seconds, whose tenant has one, where others work too. A queue of fast tools
 #: never stands still for as long, and parks nothing.
@@ -129,8 +130,8 @@ class SlotGate:
         """Return how many claims may enter together now, past nobody who waits."""
         return 0 if self._waiting else self._slots.size - self._slots.busy - self._inside
 
-    async def _wait_turn(self, awaited: ComesAfter, unfinished: Unfinished) -> None:
-        ends = asyncio.get_running_loop().time() + TURN_SECONDS
+    async def _wait_turn(self, awaited: ComesAfter, unfinished: Unfinished, *, patience_seconds: float) -> None:
+        ends = asyncio.get_running_loop().time() + patience_seconds
         while awaited.calls:
             awaited = replace(awaited, calls=await unfinished(awaited))
             if awaited.calls and asyncio.get_running_loop().time() >= ends:
@@ -152,7 +153,8 @@ class SlotGate:
     def guard(self, consumer: OnDelivery, bus: Bus, unfinished: Unfinished, park: Park | None = None) -> OnDelivery:
         """Return `consumer` behind the gate; `unfinished` tells which of some calls a permit must wait for yet.
 
-        A permit that comes after other calls waits a moment for them, then it goes back to its queue.
+        A permit that comes after other calls waits a moment for them, then it goes back to its queue; among several
+        tenants it is parked without waiting.
 
         An envelope with several permits enters whole where there is room for all; else each enters alone. `park` keeps
         what has to wait for its tenant's turn.
@@ -190,9 +192,10 @@ class SlotGate:
         """Handle an envelope of one permit, whose events are `items`, or of none that can be read."""
         parked = None if park is None else self._parkable(delivery, items)
         tenant = parked.tenant if parked else ""
+        holds_up = parked is not None and self.shared and not delivery.kept
         try:
             for awaited in _awaited(items):
-                await self._wait_turn(awaited, unfinished)
+                await self._wait_turn(awaited, unfinished, patience_seconds=0 if holds_up else TURN_SECONDS)
             async with self.enter(tenant, patience_seconds=self._patience(tenant, delivery)):
                 await consumer(delivery)
         except NoSlot as error:

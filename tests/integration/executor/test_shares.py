@@ -14,6 +14,7 @@ from tests.support.executor_tools import a_gate
 #: Slots of the executor here, and how many of them one of several tenants may have.
 SLOTS, SHARE = 4, 3
 PARKED = "SELECT tenant, event_id FROM executor.parked ORDER BY parked_at"
+CLAIMED = "SELECT subject_id FROM executor.history WHERE event = 'claimed' ORDER BY id"
 ATTEMPTS = "SELECT count(*) FROM executor.history WHERE event = 'claimed'"
 
 
@@ -88,6 +89,46 @@ async def test_a_permit_that_comes_twice_while_it_is_parked_runs_once(house: Hou
     await house.deliver_event(events[-1])
     await house.idle()
     assert (SHARE + 1, 0) == (len(gate.attempts), house.dead.qsize())
+
+
+async def test_what_comes_after_a_call_that_runs_is_parked_and_holds_up_nobody(house: House) -> None:
+    """Permits that wait for an earlier call leave the queue to another tenant, and run in their order later."""
+    (first,) = await a_flood(house, 1, "shares-after")
+    await a_gate("shares-after").has_begun()
+    calls = [first.message.call.call_id]  # type: ignore[attr-defined]
+    events = []
+    for each in range(2 * SLOTS):
+        call = a_call_of(house.premises, "loud", "add", a=each, b=1)
+        events.append(an_event(house.premises.permitted(call, after=tuple(calls))))
+        calls.append(call.call_id)
+        await house.deliver_event(events[-1])
+    assert [("loud", event.id) for event in events] == [tuple(row) for row in house.premises.sql(PARKED)]
+    quiet = a_call_of(house.premises, "quiet", "add", a=1, b=2)
+    await house.deliver(house.premises.permitted(quiet))
+    assert {quiet.call_id: "succeeded"} == await kinds(house, 1)
+    a_gate("shares-after").opened.set()
+    await unpark(house)
+    assert dict.fromkeys(calls, "succeeded") == await kinds(house, len(calls))
+    claimed = [row.subject_id for row in house.premises.sql(CLAIMED)]
+    assert calls == [each for each in claimed if each != quiet.call_id]
+    assert 0 == house.dead.qsize()
+
+
+async def test_a_call_that_is_parked_behind_those_that_wait_for_it_is_reached(house: House) -> None:
+    """However many come before it: what still waits goes behind it."""
+    let_work(house.premises, "loud", "quiet")
+    await house.sweep("look-for-tenants")
+    first = a_call_of(house.premises, "loud", "add", a=1, b=1)
+    later = [a_call_of(house.premises, "loud", "add", a=each, b=2) for each in range(10 * SHARE)]
+    for call in later:
+        await house.deliver(house.premises.permitted(call, after=[first.call_id]))
+    await house.deliver(house.premises.permitted(first))
+    assert len(later) + 1 == len(house.premises.sql(PARKED))
+    for _ in range(len(later)):
+        await house.sweep("unpark")
+    assert [first.call_id] == [row.subject_id for row in house.premises.sql(CLAIMED)[:1]]
+    await unpark(house)
+    assert dict.fromkeys([first.call_id, *(call.call_id for call in later)], "succeeded") == await kinds(house, 31)
 
 
 async def test_what_was_lent_to_an_executor_that_died_is_handled_by_another(place: Premises) -> None:

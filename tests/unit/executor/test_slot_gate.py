@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
+from placet.contracts.messages import ToolCallPermitted
 from placet.contracts.permit import ComesAfter
+from placet.executor.parked_store import Parked
 from placet.executor.slot_gate import NoSlot, SlotGate
-from placet.runtime.bus import ATTEMPT_HEADER, Delivery
+from placet.runtime.bus import ATTEMPT_HEADER, ComesAgain, Delivery
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.slots import Slots
 
@@ -125,6 +130,32 @@ async def test_a_time_out_of_the_consumer_is_not_taken_for_impatience() -> None:
     with pytest.raises(TimeoutError):
         await acts.gate.guard(consumer, bus, all_ended)(Delivery("executor.default", b"[]"))
     assert [] == bus.parked
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_permit_whose_turn_has_not_come_does_not_hold_up_the_queue(*, kept: bool) -> None:
+    """Among several tenants it is looked at once, and parked; taken from there it holds up nobody, and waits."""
+    acts, bus = Acts(2), ParkingBus()
+    looks: list[ComesAfter] = []
+    parked: list[str] = []
+    acts.gate.tenants |= {"loud", "quiet"}
+
+    async def goes_on(comes_after: ComesAfter) -> list[str]:
+        looks.append(comes_after)
+        return list(comes_after.calls)
+
+    async def park(permit: Parked) -> None:
+        parked.append(permit.tenant)
+
+    claims = to_json({"exp": 4e9, "after": ["earlier"]})
+    permit = f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.x"
+    data = {"tenant": "loud", "permit": permit}
+    body = to_json([{"id": "a", "type": ToolCallPermitted.type_name, "data": data}])
+    consumed: list[Delivery] = []
+    on_delivery = acts.gate.guard(_into(consumed), bus, goes_on, park)
+    with pytest.raises(ComesAgain) if kept else nullcontext():
+        await on_delivery(Delivery("executor.default", body, kept=kept))
+    assert (kept, [] if kept else ["loud"], [], []) == (len(looks) > 1, parked, bus.parked, consumed)
 
 
 def _into(consumed: list[Delivery]) -> Any:
