@@ -27,6 +27,9 @@ from placet.gateway.http.errors import BodyTooLarge, problem, wished
 TRUSTED_BYTES = 2_000
 #: Faults of a larger body that are described; the answer names some of them.
 FAULTS_DESCRIBED_MAX = 200
+#: Bytes of a body's type, and of a request's cookies: both are split into parts, each of which takes its time. Names of
+#: types have 127 at most (RFC 4288), and beside them stands how letters are written; we set cookies of a few hundred.
+TYPE_BYTES_MAX, COOKIE_BYTES_MAX = 256, 8_192
 
 
 def _refuse_faults(model: TypeAdapter[Any], value: Any) -> None:
@@ -139,7 +142,7 @@ class BodyLimit:
 
     `smaller` has bounds of their own for what begins with a path.
     Nor does it let one of several parts in: these may name any codec of Python's for their texts, some of which take
-    minutes.
+    minutes. What is dear to split in a head is refused before anything looks at it.
     """
 
     def __init__(self, app: ASGIApp, bytes_max: int, smaller: Mapping[str, int]) -> None:
@@ -154,11 +157,9 @@ class BodyLimit:
             return
         smaller = (size for begin, size in self._smaller.items() if scope["path"].startswith(begin))
         bytes_max = next(smaller, self._bytes_max)
-        if _declared_size(scope) > bytes_max:
-            await BodyTooLarge(bytes_max).answer(closing=True)(scope, receive, send)
-            return
-        if _is_multipart(scope):
-            await problem(415, detail="No page and no route takes a body of several parts.")(scope, receive, send)
+        refusal = _refusal(scope, bytes_max)
+        if refusal is not None:
+            await refusal(scope, receive, send)
             return
         seen = 0
 
@@ -173,9 +174,22 @@ class BodyLimit:
         await self._app(scope, counting, send)
 
 
-def _is_multipart(scope: Scope) -> bool:
-    kinds = (value for name, value in scope["headers"] if name == b"content-type")
-    return any(value.strip().lower().startswith(b"multipart/") for value in kinds)
+def _refusal(scope: Scope, bytes_max: int) -> Response | None:
+    """Return what answers a request whose head alone says that it is none for us."""
+    if _declared_size(scope) > bytes_max:
+        return BodyTooLarge(bytes_max).answer(closing=True)
+    kinds, cookies = _values(scope, b"content-type"), _values(scope, b"cookie")
+    if sum(map(len, kinds)) > TYPE_BYTES_MAX:
+        return problem(415, detail="The type of the body is too long.")
+    if any(value.strip().lower().startswith(b"multipart/") for value in kinds):
+        return problem(415, detail="No page and no route takes a body of several parts.")
+    if sum(map(len, cookies)) > COOKIE_BYTES_MAX:
+        return problem(431, detail="The cookies of this site are too long.")
+    return None
+
+
+def _values(scope: Scope, header: bytes) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == header]
 
 
 def _declared_size(scope: Scope) -> int:

@@ -15,6 +15,7 @@ import pytest_asyncio
 from psycopg import sql
 
 from placet.gateway.http.errors import FAULTS_MAX
+from placet.gateway.http.strict import COOKIE_BYTES_MAX, TYPE_BYTES_MAX
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house, prepare
 from tests.support.postgres import Databases
 
@@ -210,6 +211,22 @@ async def test_no_form_of_several_parts_is_read(client: httpx.AsyncClient) -> No
     kind = "multipart/form-data; boundary=b; charset=punycode"
     answer = await client.post("/sign-in", content=b"--b--", headers={"content-type": kind})
     assert (415, "application/problem+json") == told(answer)
+
+
+@pytest.mark.parametrize(
+    ("header", "begin", "most", "status"),
+    [("content-type", "application/json; ", TYPE_BYTES_MAX, 415), ("cookie", "other=", COOKIE_BYTES_MAX, 431)],
+)
+async def test_what_is_split_has_a_bound(
+    client: httpx.AsyncClient, header: str, begin: str, most: int, status: int
+) -> None:
+    """A byte more in a header that is split into its parts is refused, and what is no longer passes."""
+    answers = [
+        await client.post(CONVERSATIONS, content=b"{}", headers=headers)
+        for length in (most, most + 1)
+        for headers in [{"content-type": "application/json"} | {header: begin.ljust(length, "x")}]
+    ]
+    assert (201, (status, "application/problem+json")) == (answers[0].status_code, told(answers[1]))
 
 
 async def test_an_oversized_text_is_refused(client: httpx.AsyncClient) -> None:
