@@ -10,6 +10,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 from placet.domain.directory import Directory
+from placet.domain.time_zones import is_zone
 from placet.notifier.card_limits import is_held_up
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import Event
@@ -48,10 +49,8 @@ def quiet_hours(words: str) -> QuietHours | None:
         raise ValueError(f"quiet hours are written like 22:00-07:00 Europe/Berlin, not {words!r}")
     begin, end = time.fromisoformat(found["begin"]), time.fromisoformat(found["end"])
     zone = found["zone"] or "UTC"
-    try:
-        ZoneInfo(zone)
-    except (KeyError, OSError) as error:
-        raise ValueError(f"no time zone is called {zone!r}") from error
+    if not is_zone(zone):
+        raise ValueError(f"no time zone is called {zone!r}")
     return QuietHours(begin, end, zone)
 
 

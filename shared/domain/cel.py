@@ -19,6 +19,7 @@ from placet.contracts.canonical import ARGUMENTS_BYTES_MAX
 from placet.contracts.errors import PlacetError
 from placet.domain.cel_cost import Extent, TooCostly, check_cost, extent_of
 from placet.domain.cel_tree import Node, Tree
+from placet.domain.cel_zones import zone_problems
 
 #: A type of CEL; of its kind the library says nothing to a type checker.
 Kind: TypeAlias = Any
@@ -158,7 +159,7 @@ class Environment:
     def compile(self, text: str) -> Expression:
         """Return the compiled `text`; raise ConditionInvalid with everything that CEL says against it.
 
-        So is one that costs too much even where its variables are small.
+        So is one that costs too much even where its variables are small, and one that names time zones as it goes.
         """
         try:
             expression = Expression(text, self._environment.compile(text), self._environment)
@@ -178,6 +179,8 @@ class Environment:
 def _weighed(expression: Expression) -> Expression:
     """Return an expression that is weighed before each evaluation where it must be; raise ConditionInvalid."""
     tree = Tree.of(expression.checked)
+    if problems := [(tree.places.get(number, 0), said) for number, said in zone_problems(tree)]:
+        raise ConditionInvalid(problems)
     try:
         check_cost(tree.root, _USUAL)
     except TooCostly as error:

@@ -15,6 +15,7 @@ from time import thread_time_ns
 from typing import Any
 
 from placet.domain.cel_tree import Kind, Node
+from placet.domain.cel_zones import IN_ZONE
 from placet.domain.patterns import NoPattern, read
 
 #: Longest time of one evaluation, in nanoseconds, and the most memory that its values may fill, in bytes.
@@ -312,8 +313,7 @@ _FUNCTIONS: dict[str, _Cost] = {
     **dict.fromkeys(("_&&_", "_||_", "!_", "@not_strictly_false", "-_", "_-_", "_*_", "_/_", "_%_", "type"), _answer),
     "size": _counted,
     **dict.fromkeys(("int", "uint", "double", "bool", "timestamp", "duration"), _read),
-    **dict.fromkeys(("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"), _read),
-    **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), _read),
+    **dict.fromkeys(IN_ZONE, _read),
     **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"), _same),
     "origin": _looked_up,
     "@in": _within,

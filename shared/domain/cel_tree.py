@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -78,6 +78,15 @@ class Tree:
     def part(self, node: Node) -> bytes:
         """Return one node as a checked expression of its own."""
         return _as_any(self.rest + _as_field(_EXPR, node.wire))
+
+    def calls(self, functions: Collection[str]) -> Iterator[Node]:
+        """Yield every call of one of these functions."""
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            waiting += node.below
+            if node.kind is Kind.CALL and node.name in functions:
+                yield node
 
 
 def _node(wire: bytes) -> Node:

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from placet.domain.directory import Directory, Person, SlackUser
 from placet.domain.duty import CalendarFile
-from placet.domain.duty_entries import GroupEntry, PersonId, duty_problems, is_zone, widen_groups
+from placet.domain.duty_entries import GroupEntry, PersonId, duty_problems, widen_groups
+from placet.domain.time_zones import is_zone
 from placet.domain.yaml_source import RulebookInvalid, Steps, YamlSource, read_yaml
 
 log = structlog.get_logger(__name__)

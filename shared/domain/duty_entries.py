@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from placet.domain.duty import WEEKDAYS, CalendarFile, GroupDuty, Hours, Rotation
+from placet.domain.time_zones import is_zone
 from placet.domain.yaml_source import Steps, YamlSource
 
 PersonId = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
@@ -119,15 +119,6 @@ def duty_problems(groups: Mapping[str, GroupEntry]) -> Iterator[tuple[Steps, str
         if entry.on_call is not None:
             for steps, problem in _plan_problems(entry.on_call, entry.people):
                 yield (*here, "on_call", *steps), problem
-
-
-def is_zone(name: str) -> bool:
-    """Tell whether this machine knows a time zone; none at all is UTC."""
-    try:
-        ZoneInfo(name or "UTC")
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
 
 
 def _plan_problems(plan: OnCallEntry, members: list[str]) -> Iterator[tuple[Steps, str]]:

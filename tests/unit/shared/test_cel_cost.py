@@ -180,7 +180,7 @@ READERS = {
     "bool": "bool(arguments.t)",
     "timestamp": "timestamp(arguments.t) == timestamp('2026-01-01T00:00:00Z')",
     "duration": "duration(arguments.t) == duration('1s')",
-    "getHours": "timestamp('2026-01-01T00:00:00Z').getHours(arguments.t) == 25",
+    "getHours": "timestamp(arguments.t).getHours('+02:00') == 25",
     "startsWith": "arguments.t.startsWith(arguments.t + 'b')",
     "type": "type(arguments.t) == int",
     "lowerAscii": "arguments.t.lowerAscii() == ''",
