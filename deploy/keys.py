@@ -16,16 +16,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from placet.contracts.errors import PlacetError
-from placet.contracts.signing import SIGNERS, create_keys, create_next, key_id, public_keys, publish_keys
+from placet.contracts.signing import (
+    SIGNERS,
+    create_keys,
+    create_next,
+    key_id,
+    public_keys,
+    publish_keys,
+    take_back,
+    taken_back,
+)
 
 PUBLIC = "public"
-_GONE, _PRIVATE = "taken-back.txt", ("*.private.json", "*.next.json")
+_PRIVATE = ("*.private.json", "*.next.json")
 _ANNOUNCED = (
     "{kid} is announced and signs nothing yet: restart every service, so that each knows it, then run this again"
 )
 _IN_USE = (
     "{kid} signs from the next start of {signer} on: restart it; what {before} has signed stays good until --forget"
 )
+_HALF_GONE = "is taken back in some folders only: take it back once more (--forget), and restart every service"
 
 
 def create_folders(root: Path, owner: int | None = None) -> list[Path]:
@@ -64,14 +74,16 @@ def rotate(root: Path, signer: str) -> str:
 def forget(root: Path, kid: str) -> int:
     """Take back the public key `kid`, so that nothing that it has signed is good any more; return in how many folders.
 
-    Raises PlacetError where it signs, or is about to.
+    No folder publishes it less before every folder knows that it may not publish it again: where this fails half-way,
+    the next run of anything here finishes it. Raises PlacetError where it signs, or is about to.
     """
     if kid in _in_use(root):
         raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
     held = [folder for folder in _folders(root) if any(key["kid"] == kid for key in public_keys(folder))]
-    for folder in held:
-        _remember(folder, {kid})
-        publish_keys(folder, [key for key in public_keys(folder) if key["kid"] != kid])
+    if held:
+        for folder in _folders(root):
+            take_back(folder, {kid})
+        _publish(root)
     return len(held)
 
 
@@ -83,7 +95,7 @@ def bring(backup: Path, folder: Path) -> list[str]:
     anything is written.
     """
     theirs, ours = ({key["kid"]: key for key in public_keys(each)} for each in (backup, folder))
-    gone = _taken_back(folder) | _taken_back(backup)
+    gone = taken_back(folder) | taken_back(backup)
     if not _lie_together(folder):
         shutil.copytree(backup, folder, dirs_exist_ok=True)
     for path in _private(folder):
@@ -92,8 +104,8 @@ def bring(backup: Path, folder: Path) -> list[str]:
             # Where the backup has no other one, the next start makes a key.
             if (other := backup / path.name).exists() and key_id(other) not in gone:
                 shutil.copy2(other, path)
-    _remember(folder, gone)
-    publish_keys(folder, [key for kid, key in {**theirs, **ours}.items() if kid not in gone])
+    take_back(folder, gone)
+    publish_keys(folder, {**theirs, **ours}.values())
     return sorted(gone & (theirs.keys() | ours.keys()))
 
 
@@ -101,19 +113,9 @@ def _private(folder: Path) -> list[Path]:
     return [path for pattern in _PRIVATE for path in folder.glob(pattern)]
 
 
-def _taken_back(folder: Path) -> set[str]:
-    """Return the ids of the keys that were taken back; they are kept, so that no backup brings one again."""
-    path = folder / _GONE
-    return set(path.read_text().split()) if path.exists() else set()
-
-
-def _remember(folder: Path, gone: set[str]) -> None:
-    (folder / _GONE).write_text("".join(f"{kid}\n" for kid in sorted(_taken_back(folder) | gone)))
-
-
 def listed(root: Path) -> list[tuple[str, str, str]]:
-    """Return id, signer and state of each key: announced, signs, or kept for what it has signed."""
-    states = _in_use(root)
+    """Return id, signer and state of each key: announced, signs, kept for what it has signed, or not yet taken back."""
+    states = _in_use(root) | dict.fromkeys(_gone(root), _HALF_GONE)
     known = {key["kid"]: key["iss"] for folder in _folders(root) for key in public_keys(folder)}
     return [(kid, signer, states.get(kid, "verifies what it signed")) for kid, signer in known.items()]
 
@@ -137,8 +139,15 @@ def _folders(root: Path) -> list[Path]:
     return [root] if _lie_together(root) else [root / name for name in (*SIGNERS, PUBLIC) if (root / name).is_dir()]
 
 
+def _gone(root: Path) -> set[str]:
+    return {kid for folder in _folders(root) for kid in taken_back(folder)}
+
+
 def _publish(root: Path) -> None:
-    """Have every folder hold every public key."""
+    """Have every folder hold every public key, but none that was taken back in any: that is finished first."""
+    gone = _gone(root)
+    for folder in _folders(root):
+        take_back(folder, gone)
     public = {key["kid"]: key for folder in _folders(root) for key in public_keys(folder)}
     for folder in _folders(root):
         publish_keys(folder, public.values())

@@ -207,8 +207,23 @@ def public_keys(directory: Path) -> list[dict[str, Any]]:
 
 
 def publish_keys(directory: Path, keys: Iterable[Mapping[str, Any]]) -> None:
-    """Have `directory/public.json` hold these."""
-    _write(directory / "public.json", {"keys": list(keys)}, 0o644)
+    """Have `directory/public.json` hold these, but none that was taken back there."""
+    gone = taken_back(directory)
+    _write(
+        directory / "public.json", json.dumps({"keys": [each for each in keys if each["kid"] not in gone]}, indent=1)
+    )
+
+
+def taken_back(directory: Path) -> set[str]:
+    """Return the ids of the keys that were taken back; they are kept, so that nothing brings one again."""
+    path = directory / "taken-back.txt"
+    return set(path.read_text().split()) if path.exists() else set()
+
+
+def take_back(directory: Path, kids: Iterable[str]) -> None:
+    """Note keys as taken back: from then on nothing here verifies by them, also where they are published still."""
+    if new := set(kids) - (before := taken_back(directory)):
+        _write(directory / "taken-back.txt", "".join(f"{kid}\n" for kid in sorted(before | new)))
 
 
 def key_id(path: Path) -> str:
@@ -237,9 +252,10 @@ def load_signer(directory: Path, issuer: str) -> Signer:
 
 def load_verifier(directory: Path) -> Verifier:
     """Return the verifier for `directory/public.json`; raise KeysUnusable, also for keys of issuers nobody knows."""
-    path = directory / "public.json"
+    path, gone = directory / "public.json", taken_back(directory)
     with _reading(path) as data:
         keys = {entry["kid"]: (entry["iss"], _key_of(entry)) for entry in data["keys"]}
+        keys = {kid: key for kid, key in keys.items() if kid not in gone}
     unknown = {issuer for issuer, _ in keys.values()} - set(SIGNERS)
     if unknown:
         raise KeysUnusable(f"{path} names unknown issuers: {', '.join(sorted(unknown))}")
@@ -282,13 +298,13 @@ def _create_private(directory: Path, issuer: str) -> Path | None:
 
 def _create_key(path: Path) -> Path:
     key = OKPKey.generate_key("Ed25519", auto_kid=True)
-    _write(path, key.as_dict(private=True), 0o600)
+    _write(path, json.dumps(key.as_dict(private=True), indent=1), 0o600)
     return path
 
 
-def _write(path: Path, value: object, mode: int) -> None:
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
     temporary = path.with_suffix(".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(value, file, indent=1)
+        file.write(text)
     temporary.replace(path)

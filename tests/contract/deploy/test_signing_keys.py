@@ -116,6 +116,63 @@ def test_a_stolen_key_is_taken_back(tmp_path: Path, layout: Layout) -> None:
     assert set(SIGNERS) == {signer for _, signer, _ in keys.listed(tmp_path)}
 
 
+def has_been_replaced(root: Path) -> tuple[str, str]:
+    """Make keys of services that run apart, replace policy's, and return its old id and what it had signed."""
+    own, _ = apart(root)
+    stolen, before = load_signer(own, "policy").key.kid or "", signed(own)
+    for _ in range(2):
+        keys.rotate(root, "policy")
+    return stolen, before
+
+
+@pytest.mark.parametrize("hindered", ["taken-back.new", "public.new"])
+@pytest.mark.parametrize("next_run", [[], ["--rotate", "gateway"], ["--forget"]], ids=["start", "rotate", "forget"])
+def test_what_was_taken_back_half_way_is_taken_back_by_the_next_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hindered: str, next_run: list[str]
+) -> None:
+    """A folder that could not be written brings a stolen key to no other one, and loses it with whatever runs next."""
+    stolen, before = has_been_replaced(tmp_path)
+    (hindrance := tmp_path / keys.PUBLIC / hindered).mkdir()
+    assert 1 == keys.main([str(tmp_path), "--forget", stolen])
+    assert not good(tmp_path / "policy", before)
+    hindrance.rmdir()
+    assert 0 == keys.main([str(tmp_path), "--list"])
+    assert f"{stolen}  policy  is taken back in some folders only" in capsys.readouterr().out
+    assert 0 == keys.main([str(tmp_path), *next_run, *([stolen] if next_run == ["--forget"] else [])])
+    assert set() == {each.name for each in tmp_path.iterdir() if good(each, before)}
+    assert [] == [path for path in tmp_path.rglob("public.json") if stolen in path.read_text()]
+    assert stolen not in {kid for kid, _, _ in keys.listed(tmp_path)}
+
+
+def test_the_next_start_of_one_machine_takes_back_what_was_begun(tmp_path: Path) -> None:
+    """Its keys are made by the start itself, which knows of no command."""
+    create_keys(tmp_path)
+    stolen, before = load_signer(tmp_path, "policy").key.kid or "", signed(tmp_path)
+    for _ in range(2):
+        keys.rotate(tmp_path, "policy")
+    (hindrance := tmp_path / "public.new").mkdir()
+    with pytest.raises(IsADirectoryError):
+        keys.forget(tmp_path, stolen)
+    assert not good(tmp_path, before)
+    hindrance.rmdir()
+    create_keys(tmp_path)
+    assert stolen not in (tmp_path / "public.json").read_text()
+
+
+def test_a_full_disk_loses_nothing_that_was_taken_back(tmp_path: Path) -> None:
+    """What was taken back before stays so where the next one cannot be written."""
+    stolen, before = has_been_replaced(tmp_path)
+    keys.forget(tmp_path, stolen)
+    next_one = load_signer(tmp_path / "policy", "policy").key.kid or ""
+    for _ in range(2):
+        keys.rotate(tmp_path, "policy")
+    (tmp_path / "policy" / "taken-back.new").mkdir()
+    with pytest.raises(IsADirectoryError):
+        keys.forget(tmp_path, next_one)
+    assert stolen in (tmp_path / "policy" / "taken-back.txt").read_text()
+    assert not good(tmp_path / "policy", before)
+
+
 def test_a_backup_brings_no_stolen_key_again(tmp_path: Path) -> None:
     """Keys that are there sign on, and what they signed stays good; a key that was taken back since stays so."""
     here, backup = tmp_path / "keys", tmp_path / "backup"
