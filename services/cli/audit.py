@@ -154,13 +154,14 @@ def beside(data: Path | None, database: str, keys: Path | None) -> tuple[str, Pa
 def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, checks: dict[str, Any]) -> None:
     """Compare the chains with what was kept elsewhere.
 
-    An export has rows before their checkpoint, or checkpoints alone; a log has the digest of each block, and its time.
+    An export has rows before their checkpoint, or checkpoints alone; a log has the digest of each block, and its time,
+    among lines of any kind.
     """
     before = _purged_before() if purged_before is None else purged_before.replace(tzinfo=purged_before.tzinfo or UTC)
     written: dict[str, datetime] = {}
     newest: datetime | None = None
     compared = False
-    for number, entry in _entries(kept):
+    for number, entry in _entries(kept, among_others=True):
         where = f"{kept}:{number}"
         if "row" in entry:
             at = _moment(entry, where)
@@ -181,7 +182,7 @@ def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, chec
         _check_of(tenant, keys, checks).kept(place, digest, written.get(tenant), before)
         newest, compared = None, True
     if not compared:
-        fail(f"{kept} has no checkpoint", code=2)
+        fail(f"{kept}: no line has a checkpoint of an export, or the event audit.sealed of a JSON log", code=2)
     for check in checks.values():
         if check.missing:
             blocks = f"blocks {min(check.missing)} to {max(check.missing)} are missing"
@@ -359,17 +360,25 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entries(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the lines of a file that may be larger than memory, each with its number."""
+def _entries(file: Path, *, among_others: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the lines of a file that may be larger than memory, each with its number; no others where there may be."""
     try:
         # A row may have what a text file takes for the end of a line, and JSON does not.
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
-                entry = jsons.loads(line.decode(), object_pairs_hook=_once)
-                if not isinstance(entry, dict):
+                try:
+                    entry = jsons.loads(line.decode(), object_pairs_hook=_once)
+                except (UnicodeDecodeError, jsons.JSONDecodeError) as error:
+                    if not among_others:
+                        fail(f"{file}:{number}: {error}")
+                    continue
+                except ValueError as error:
+                    fail(f"{file}:{number}: {error}")
+                if isinstance(entry, dict):
+                    yield number, entry
+                elif not among_others:
                     fail(f"{file}:{number} is neither a row nor a checkpoint")
-                yield number, entry
-    except (OSError, ValueError) as error:
-        fail(f"{file}: {error}")
+    except OSError as error:
+        fail(f"{file}: {error.strerror}", code=2)

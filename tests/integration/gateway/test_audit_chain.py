@@ -377,7 +377,7 @@ async def test_a_checkpoint_alone_does_not_say_how_old_it_is(chain: Chain) -> No
 
 
 async def test_the_log_of_the_sealer_is_a_kept_file(chain: Chain) -> None:
-    """It names each block's digest and says when it was sealed; a file that names none is no kept file."""
+    """It names each block's digest and says when, among lines of any kind; a file that names none is no kept file."""
     at = datetime.now(UTC).isoformat()
     lines = [json.loads(line) for line in chain.export().read_text().splitlines()]
     digests = [sha256(line["checkpoint"].encode()).hexdigest() for line in lines if "checkpoint" in line]
@@ -386,16 +386,17 @@ async def test_the_log_of_the_sealer_is_a_kept_file(chain: Chain) -> None:
         for number, digest in enumerate(digests, 1)
     ]
     kept, verify = chain.folder / "log.jsonl", ("--database", chain.url, "--kept", str(chain.folder / "log.jsonl"))
-    kept.write_text("\n".join(map(json.dumps, [{"event": "service.ready"}, *sealed])) + "\n")
+    said = ["placet: starting PostgreSQL", '"quoted"', '{"event": "cut of', json.dumps({"event": "service.ready"})]
+    kept.write_bytes(b"\xff\n" + "\n".join([*said, *map(json.dumps, sealed)]).encode() + b"\n")
     assert [] == chain.problems(*verify)
     await delete_beginning(chain)
     (found,) = chain.problems(*verify)
     assert found.startswith("acme: blocks 1 to 2 are missing: they are younger than")
     kept.write_text(json.dumps(sealed[0] | {"number": 3}) + "\n")
     assert ["acme: block 3, whose checkpoint was kept, is not in the chain"] == chain.problems(*verify)
-    kept.write_text('{"event": "service.ready"}\n')
+    kept.write_text('placet: ready\n{"event": "service.ready"}\n')
     told = chain.audit("verify", *verify)
-    assert (2, True) == (told.returncode, "has no checkpoint" in told.stderr)
+    assert (2, True) == (told.returncode, "log.jsonl: no line has a checkpoint of an export" in told.stderr)
 
 
 def _changed(lines: list[str]) -> Iterator[list[str]]:
