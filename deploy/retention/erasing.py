@@ -7,9 +7,8 @@ before, and so do the receipts of calls that they decided about.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from secrets import token_hex
 from typing import Any
@@ -18,7 +17,8 @@ import structlog
 
 from placet.contracts.topology import SERVICES
 from placet.contracts.visitors import ANONYMOUS
-from placet.deploy.retention.forgetting import WRITTEN, Forgetting, pattern_of
+from placet.deploy.retention.forgetting import WRITTEN, Forgetting
+from placet.deploy.retention.namesakes import namesakes_of
 from placet.deploy.retention.purging import QUERIES, purge_conversations
 from placet.domain.approvers import identity_of
 from placet.runtime.database import Database
@@ -76,13 +76,14 @@ async def erase(database: Database, name: str) -> Erased:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
-        known = theirs or rows or await Forgetting(identity).is_needed(connection)
+        forgetting = Forgetting(identity, pseudonym, namesakes=await namesakes_of(connection, identity))
+        known = theirs or rows or await forgetting.is_needed(connection)
         rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
         others = [row["conversation_id"] for row in rows]
     if not known:
         return Erased("", 0, [], 0)
     try:
-        forgetting, history = await _erased(database, Forgetting(identity, pseudonym), name, visitor, theirs)
+        forgetting, history = await _erased(database, forgetting, name, visitor, theirs)
     except _GoesOnError as goes_on:
         return Erased("", 0, goes_on.left, 0)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
@@ -100,11 +101,11 @@ async def _erased(
     identity, pseudonym = forgetting.identity, forgetting.pseudonym
     async with database.transaction() as connection:
         # Their conversations are locked before they are looked at, and stay so.
-        if left := sorted({*await _in_act(connection, identity), *await _going_on(connection, theirs)}):
+        if left := sorted({*await _in_act(connection, forgetting), *await _going_on(connection, theirs)}):
             raise _GoesOnError(left)
         # First of all: what the rows are found by is gone afterwards.
         words = await connection.run(QUERIES.words, identity=identity)
-        forgetting = Forgetting(identity, pseudonym, words)
+        forgetting = replace(forgetting, words=words, _found={})
         own = [
             row["call_id"]
             for tenant, place in theirs
@@ -115,10 +116,10 @@ async def _erased(
         gone_by: dict[str, list[str]] = {}
         for service in SERVICES:
             lists = {"own": own, "results": [*own, *told], "permitted": [*own, *decided]}
-            for row in await _erase_history(connection, service, identity, visitor, lists):
+            for row in await _erase_history(connection, service, forgetting, visitor, lists):
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
-        await _blank(connection, identity, name, pseudonym, [*own, *decided])
+        await _blank(connection, forgetting, name, [*own, *decided])
         await connection.run(QUERIES.forget_unwritten, visitor=visitor)
         # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
         await _forget(connection, forgetting, but="gateway.conversations")
@@ -165,33 +166,36 @@ async def _forget(connection: Connection, forgetting: Forgetting, *, but: str) -
     """
     await forgetting.forget(connection, but=but)
     rows = await connection.run(QUERIES.still_written, identity=forgetting.new_name)
-    if left := sorted({*(row["place"] for row in rows), *await _in_act(connection, forgetting.new_name)}):
+    if left := sorted({*(row["place"] for row in rows), *await _in_act(connection, Forgetting(forgetting.new_name))}):
         raise _GoesOnError(left)
 
 
-async def _blank(connection: Connection, identity: str, name: str, pseudonym: str, calls: Sequence[str]) -> None:
+async def _blank(connection: Connection, forgetting: Forgetting, name: str, calls: Sequence[str]) -> None:
     """Take away what somebody wrote and what was signed with their name, as are the permits of these calls."""
-    for blank in ("blank_decisions", "blank_stops", "forget_comments"):
+    identity, pseudonym, pattern = forgetting.identity, forgetting.pseudonym, forgetting.pattern
+    await connection.run(QUERIES.blank_decisions, identity=identity, pattern=pattern)
+    for blank in ("blank_stops", "forget_comments"):
         await connection.run(getattr(QUERIES, blank), identity=identity)
     for table, who, columns in WRITTEN:
         nothing = ", ".join(f"{column} = ''" for column in columns.split())
         statement = f"UPDATE {table} SET {nothing} WHERE {who} = :identity"  # noqa: S608
         await connection.run(query(f"blank_{table}", statement), identity=identity)
-    await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern_of(identity))
+    await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern)
     await connection.run(QUERIES.blank_permits, calls=calls)
     if not name.startswith(ANONYMOUS):
         await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
         await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
-        bare = rf"(?<![\w.@+-]){re.escape(name)}(?![\w.@+-]*\w)"
-        await connection.run(QUERIES.forget_operator, identity=identity, words=bare, pseudonym=pseudonym)
+        words = forgetting.bare_pattern
+        await connection.run(QUERIES.forget_operator, identity=identity, words=words, pseudonym=pseudonym)
 
 
-async def _in_act(connection: Connection, identity: str) -> list[str]:
+async def _in_act(connection: Connection, forgetting: Forgetting) -> list[str]:
     """Return where somebody is one of many: who they are matters until it ends."""
+    identity = forgetting.identity
     decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
-    named = {"identity": identity, "pattern": pattern_of(identity)}
+    named = {"identity": identity, "pattern": forgetting.pattern}
     rows = await connection.run(QUERIES.in_act, calls=decided, **named)
-    asked = await connection.run(QUERIES.may_have_asked, identity=identity)
+    asked = await connection.run(QUERIES.may_have_asked, **named)
     return sorted({row["place"] for row in (*rows, *asked)})
 
 
@@ -225,7 +229,7 @@ async def erase_asked(database: Database) -> int:
 
 
 async def _erase_history(
-    connection: Connection, service: str, identity: str, visitor: str, lists: Mapping[str, Sequence[str]]
+    connection: Connection, service: str, forgetting: Forgetting, visitor: str, lists: Mapping[str, Sequence[str]]
 ) -> Sequence[Any]:
     """Take name, details and salt from rows that name somebody, or have what is taken away with them.
 
@@ -246,7 +250,7 @@ async def _erase_history(
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
-    named = {"identity": identity, "visitor": visitor, "pattern": pattern_of(identity)}
+    named = {"identity": forgetting.identity, "visitor": visitor, "pattern": forgetting.pattern}
     return await connection.run(query(f"erase_{service}", statement), **lists, **named)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf
@@ -19,6 +20,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.topology import SERVICES
 from placet.deploy.migrations.metadata import metadata
+from placet.deploy.retention.names import pattern_of, spelled
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
 
@@ -89,7 +91,7 @@ _QUOTES = frozenset(
 _KEPT = re.compile(
     r".*_id|(.*_)?(digest|arguments)|before|grant|kind|labels|proposed|response|stat(e|us)|summary|tool|type"
 )
-_ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
+ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
 #: Who writes messages in a conversation that are no quotes, and fields that say whose words stand beside them.
 _SPEAKERS = ("user", "operator")
 _WHOSE = ("by", "decided_by", "person")
@@ -101,11 +103,6 @@ _Found: TypeAlias = tuple[re.Pattern[str] | None, re.Pattern[str] | None]
 _POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
 
 
-def pattern_of(identity: str) -> str:
-    """Return the regular expression of an identity that is no part of a longer one; a sentence may end with it."""
-    return rf"(?<![A-Za-z0-9._@+-]){re.escape(identity)}(?![A-Za-z0-9._@+-]*[A-Za-z0-9_@+-])"
-
-
 @dataclass(frozen=True)
 class Forgetting:
     """Whom to forget, who they are from now on, and what they wrote: rows of `tenant`, `place` and `said`."""
@@ -113,19 +110,38 @@ class Forgetting:
     identity: str
     pseudonym: str = ""
     words: Sequence[Mapping[str, Any]] = ()
+    #: Others whose identities begin with theirs.
+    namesakes: frozenset[str] = frozenset()
     _found: dict[tuple[str | None, str | None], _Found] = field(default_factory=dict)
+
+    @cached_property
+    def pattern(self) -> str:
+        """What finds their identity in a row as a text, with its JSON."""
+        return pattern_of(self.identity, self.namesakes, in_json=True)
+
+    @cached_property
+    def pattern_in_text(self) -> str:
+        """What finds their identity in a text that is no JSON."""
+        return pattern_of(self.identity, self.namesakes)
+
+    @property
+    def bare_pattern(self) -> str:
+        """What finds their name where it stands without its kind."""
+        kind, _, bare = self.identity.partition(":")
+        return pattern_of(bare, (each.removeprefix(f"{kind}:") for each in self.namesakes))
 
     @cached_property
     def names(self) -> str:
         """What finds their name in a row, also as an author has it: without prefix."""
-        kind, _, bare = (re.escape(each) for each in self.identity.rpartition(":"))
-        authors = (f'"id": ?"{bare}", ?"kind": ?"{kind}"', f'"kind": ?"{kind}", ?"id": ?"{bare}"')
-        return "|".join((pattern_of(self.identity), *authors))
+        kind, _, bare = map(spelled, self.identity.partition(":"))
+        quote = spelled('"')
+        told = [f"{quote}{name}{quote}: ?{quote}{each}{quote}" for name, each in (("id", bare), ("kind", kind))]
+        return "|".join((self.pattern, ", ?".join(told), ", ?".join(reversed(told))))
 
     @property
     def new_name(self) -> str:
         """What stands in place of their identity."""
-        return f"{self.identity.rpartition(':')[0]}:{self.pseudonym}"
+        return f"{self.identity.partition(':')[0]}:{self.pseudonym}"
 
     async def is_needed(self, connection: Connection) -> bool:
         """Tell whether anything that is to be changed names them, or the history does."""
@@ -161,7 +177,7 @@ class Forgetting:
         changed = []
         for row in await connection.run(query("changed", statement), names=self.names, places=places):
             tenant = row["tenant"] if "tenant" in held else None
-            line = Line(self, *self._found_by(tenant, row["place"]), keeps_data=table in _ANSWERED)
+            line = Line(self, *self._found_by(tenant, row["place"]), keeps_data=table in ANSWERED)
             new = {name: value for name in names if (value := line.forget(row[name], name)) != row[name]}
             if new:
                 changed.append((row, new))
@@ -193,17 +209,14 @@ class Line:
             return [self.forget(each, name, beside=beside) for each in value]
         if not isinstance(value, str):
             return value
-        try:
-            found = json.loads(value, parse_float=_finite) if value.startswith(("{", "[")) else None
-            if found is not None:
+        if (found := read_json(value)) is not None:
+            with suppress(ValueError, RecursionError):
                 new = self.forget(found, name, beside=beside)
                 return value if new == found else _json(new)
-        except (ValueError, RecursionError):
-            pass
         return self._text(value, name, beside=beside)
 
     def _fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        kind, _, bare = self.of.identity.rpartition(":")
+        kind, _, bare = self.of.identity.partition(":")
         if fields.get("kind") == kind and fields.get("id") == bare:
             fields = {**fields, "id": self.of.pseudonym}
         others = {each for name in _WHOSE if isinstance(each := fields.get(name), str)} - {"", self.of.identity}
@@ -211,12 +224,12 @@ class Line:
         beside = self.of.identity in [each for each in fields.values() if isinstance(each, str)]
         found = {}
         for name, value in fields.items():
-            kept = _KEPT.fullmatch(name) or (self.keeps_data and name == "data")
+            kept = is_kept(name, keeps_data=self.keeps_data)
             found[self._text(name, "")] = value if kept else line.forget(value, name, beside=beside)
         return found
 
     def _text(self, text: str, name: str, *, beside: bool = False) -> str:
-        found = re.sub(pattern_of(self.of.identity), self.of.new_name, text)
+        found = re.sub(self.of.pattern_in_text, self.of.new_name, text)
         if name in _QUOTES:
             for words in (self.words if beside or found != text else None, self.quoted):
                 found = words.sub(ERASED, found) if words else found
@@ -234,6 +247,18 @@ def _either(words: set[str], alone: str = "") -> re.Pattern[str] | None:
     short = alone + '(?<="){0}(?=")'
     found = [each if size >= WORDS_MIN else short.replace("{0}", each) for size, each in ordered]
     return re.compile("|".join(found)) if found else None
+
+
+def is_kept(name: str, *, keeps_data: bool) -> bool:
+    """Tell whether nothing in a field names anybody; `keeps_data`: what a tool answered stands in `data`."""
+    return _KEPT.fullmatch(name) is not None or (keeps_data and name == "data")
+
+
+def read_json(text: str) -> Any:
+    """Return the object or list that a text is; None where it is neither, or one that no JSON says again."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(text, parse_float=_finite) if text.startswith(("{", "[")) else None
+    return None
 
 
 def _finite(text: str) -> float:

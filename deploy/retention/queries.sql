@@ -168,8 +168,7 @@ SELECT DISTINCT place FROM asked AS w
 WHERE requester = :identity OR EXISTS (
     SELECT FROM gateway.conversations AS c
     WHERE c.tenant = w.tenant AND c.conversation_id = w.asked_in AND (
-        c.created_by = :identity
-        OR string_to_array(c.relayed_by, ' ') && ARRAY[:identity::text, concat('~', :identity::text)]
+        c.created_by = :identity OR c.relayed_by ~ :pattern
     )
 ) OR EXISTS (
     -- What was asked with a key before it was revoked may come late, as votes have it.
@@ -231,7 +230,7 @@ SELECT tenant, place, said FROM quoted
 WITH others AS (
     UPDATE approval.decisions SET signed = '' WHERE person <> :identity AND (
         :identity IN (details ->> 'to', details ->> 'key_made_by')
-        OR :identity = ANY (string_to_array(translate(details ->> 'opened_by', '~', ''), ' '))
+        OR details ->> 'opened_by' ~ :pattern
     ) RETURNING decision_id
 ), edits AS (
     UPDATE approval.edits SET signed = '' WHERE edit_id IN (SELECT decision_id FROM others)
