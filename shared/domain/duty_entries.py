@@ -14,7 +14,8 @@ from placet.domain.duty import WEEKDAYS, CalendarFile, GroupDuty, Hours, Rotatio
 from placet.domain.time_zones import is_zone
 from placet.domain.yaml_source import Steps, YamlSource
 
-PersonId = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
+#: Nothing that separates: lists of who may have asked are written with spaces.
+PersonId = Annotated[str, Field(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$")]
 _Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$")]
 _TIME = r"([01]\d|2[0-3]):[0-5]\d"
 _TURN = re.compile(r"(?P<count>[1-9]\d{0,2}) (?P<unit>day|week)s?", re.ASCII)

@@ -82,6 +82,8 @@ def test_rulebook_without_people_has_an_empty_directory() -> None:
         ("people: {ada: {nmae: A}}", "f:1:16: unknown key 'nmae'"),
         ("people: {ada: }", "f:1:14: 'ada' should be a mapping"),
         ("people: {ada: {active: 'no'}}", "f:1:24: 'active' should be a valid boolean"),
+        # Lists of who may have asked are written with spaces between them.
+        ("people: {ada lovelace: {}}", "f:1:10: 'ada lovelace' should match pattern"),
         ("people: {ada: {}}\ngroups: {lead: [eve]}", "f:2:17: unknown person 'eve'"),
         ("people: {ada: {time_zone: Mars/Base}}", "f:1:27: no time zone is called 'Mars/Base'"),
         ("people: {ada: {}}\nowners: {shop: [eve]}", "f:2:17: unknown person 'eve'"),
