@@ -20,6 +20,7 @@ from placet.gateway.approvals.decisions import Ask, Decisions, stopped_now
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.conversations import store
+from placet.gateway.conversations.access import came_in_time, no_token
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.rules import shown_card
 from placet.gateway.conversations.service import Posted, Writing, message_id_used, message_of
@@ -61,7 +62,8 @@ class Consents:
     async def take(self, caller: Caller, conversation_id: str, writing: Writing) -> Taken | None:
         """Decide by a message; None for an ordinary one, with which nothing was done.
 
-        Raises Refused (409) where the message's id was used for another text, and for a yes to what is stopped.
+        Raises Refused: 401 (a conversation's token that is good no more), 409 where the message's id was used for
+        another text, and for a yes to what is stopped.
         """
         if not (consent.may_consent(writing.text) and caller.may(Scope.DECIDE) and caller.may(Scope.CHAT)):
             return None
@@ -94,6 +96,8 @@ class Consents:
         conversation = await store.lock_conversation(work.connection, *place)
         if conversation is None or conversation.ended_at is not None or conversation.job_id is not None:
             return None
+        if not came_in_time(caller, conversation):
+            raise no_token()
         message = message_of(caller, writing, conversation)
         # Who wrote must be who is known here: a backend's word for its user proves nothing.
         said = consent.read(writing.text, conversation.language) if message.author.id == caller.person else None

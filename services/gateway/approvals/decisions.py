@@ -27,6 +27,7 @@ from placet.domain.approvers import name_of
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Person
 from placet.gateway.approvals.store.links import settle_link, use_links
+from placet.gateway.conversations.access import no_token, token_holds
 from placet.gateway.conversations.store import note_words
 from placet.gateway.http.awaited import Awaited, Waiting
 from placet.gateway.identity.auth import Caller
@@ -140,9 +141,10 @@ class Decisions:
 
         The same `decision_id` means the same decision; `stored` is set when it cannot be lost any more. `link` is the
         hash of the mailed link's token that it is made with: it is used up in the transaction that sends the decision,
-        and given back where the decision did not count. Raises Refused: 400 (what the rule lets nobody do), 403 (scope,
-        not among the approvers, or not known surely enough), 404, 409 (already decided, a stale card, or a used link),
-        413 (arguments that no call may have), 429 (too many with a conversation's token).
+        and given back where the decision did not count. Raises Refused: 400 (what the rule lets nobody do), 401 (a
+        conversation's token that is good no more), 403 (scope, not among the approvers, or not known surely enough),
+        404, 409 (already decided, a stale card, or a used link), 413 (arguments that no call may have), 429 (too many
+        with a conversation's token).
         """
         caller.need(Scope.DECIDE)
         if caller.conversation_id is not None:
@@ -216,6 +218,9 @@ class Decisions:
                 approval = found.get(wish.place)
                 if approval is None or not wish.caller.sees(approval["conversation_id"]):
                     outcomes.append(_no_approval())
+                    continue
+                if not await token_holds(work.connection, wish.caller):
+                    outcomes.append(no_token())
                     continue
                 if refusal := await _refused(work.connection, wish.ask, approval):
                     outcomes.append(refusal)

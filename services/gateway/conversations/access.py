@@ -5,7 +5,7 @@ from __future__ import annotations
 from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
 from placet.gateway.conversations.store import Conversation
-from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import Scope
 from placet.runtime.sql import Connection
 
@@ -45,14 +45,35 @@ def check_writable(caller: Caller, conversation: Conversation | None) -> Convers
     """Return a conversation in which the caller may write; raise Refused where they may not.
 
     404 where there is none for them, and 403 where it is a job's or an attempt's: what is said there counts as a vote.
+    401 for a token that is good no more: it may be remembered for a second, and what is written outlives that.
     """
     if conversation is None or not exists_for(caller, conversation):
         raise no_conversation()
+    if not came_in_time(caller, conversation):
+        raise no_token()
     if conversation.job_id is not None:
         detail = "What its calls wait for is decided by their approvals; whoever does not want the job cancels it."
         title = "This conversation is a job's: nobody writes in it."
         raise Refused(title, status=403, kind="conversation-of-job", detail=detail, job_id=conversation.job_id)
     return conversation
+
+
+def came_in_time(caller: Caller, conversation: Conversation) -> bool:
+    """Tell whether the caller came without a conversation's token, or with the one that the conversation has."""
+    return caller.token_hash in {"", conversation.token_hash}
+
+
+async def token_holds(connection: Connection, caller: Caller) -> bool:
+    """Look whether the caller came without a conversation's token, or with one that was not replaced or taken back."""
+    if caller.conversation_id is None:
+        return True
+    found = await store.find_conversation(connection, caller.tenant, caller.conversation_id)
+    return found is not None and came_in_time(caller, found)
+
+
+def no_token() -> NoCaller:
+    """Return the answer for a conversation's token that was replaced or taken back."""
+    return NoCaller("The credentials are not valid.")
 
 
 def no_conversation() -> Refused:

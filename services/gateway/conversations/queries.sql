@@ -1,7 +1,7 @@
 -- name: load_conversation
 SELECT c.tenant, c.conversation_id, c.agent, c.language, c.labels, c.visitor, c.created_at, c.created_by,
     c.opener_decides, c.ended_at, c.holder, c.holder_revision, c.operator, c.held_since, c.held_reason, c.told_seq,
-    c.relayed_by, r.job_id, j.author
+    c.relayed_by, r.job_id, j.author, c.token_hash
 FROM gateway.conversations AS c
 LEFT JOIN read.conversations AS r ON r.tenant = c.tenant AND r.conversation_id = c.conversation_id
 LEFT JOIN read.jobs AS j ON j.tenant = r.tenant AND j.job_id = r.job_id
@@ -29,10 +29,11 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id AND :holder <> ALL
 
 -- name: renew_token
 -- The token before is good no more; without a hash, none is, also where the conversation has ended. One that its holder
--- has renewed stays whose it was.
+-- has renewed stays whose it was: they name the one that they came with, which must be good still.
 UPDATE gateway.conversations SET token_hash = :token_hash::text, token_of = coalesce(:taker, token_of),
     token_expires_at = clock_timestamp() + make_interval(secs => :token_seconds::double precision)
 WHERE tenant = :tenant AND conversation_id = :conversation_id AND (ended_at IS NULL OR :token_hash::text IS NULL)
+    AND (:came_with = '' OR (token_hash = :came_with AND token_expires_at > clock_timestamp()))
 RETURNING token_expires_at
 
 -- name: end_conversation
@@ -44,13 +45,15 @@ UPDATE gateway.conversations SET told_seq = greatest(told_seq, :number)
 WHERE tenant = :tenant AND conversation_id = :conversation_id
 
 -- name: post_messages
--- Messages whose conversations are still as they were when these were written, and no job's.
+-- Messages whose conversations are still as they were when these were written, and no job's; and whose writers came with
+-- no token, or with the one that is good.
 effect AS (
     SELECT w.key
-    FROM unnest(:post_keys::text[], :tenants::text[], :conversation_ids::text[], :revisions::int[], :askers::text[])
-        AS w (key, tenant, conversation_id, revision, askers)
+    FROM unnest(:post_keys::text[], :tenants::text[], :conversation_ids::text[], :revisions::int[], :askers::text[],
+        :tokens::text[]) AS w (key, tenant, conversation_id, revision, askers, token)
     JOIN gateway.conversations c USING (tenant, conversation_id)
-    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision AND c.relayed_by = w.askers AND NOT EXISTS (
+    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision AND c.relayed_by = w.askers
+        AND (w.token = '' OR c.token_hash = w.token) AND NOT EXISTS (
         SELECT FROM read.conversations r
         WHERE r.tenant = w.tenant AND r.conversation_id = w.conversation_id AND r.job_id IS NOT NULL
     )

@@ -18,7 +18,7 @@ from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
 from placet.contracts.visitors import ANSWERED
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import store
-from placet.gateway.conversations.access import check_writable, find_for, no_conversation
+from placet.gateway.conversations.access import came_in_time, check_writable, find_for, no_conversation, no_token
 from placet.gateway.conversations.rules import author_of
 from placet.gateway.conversations.store import Conversation, Opening, Place
 from placet.gateway.identity.auth import Caller
@@ -125,18 +125,22 @@ async def renew_token(
 ) -> tuple[str, datetime]:
     """Give a conversation another token, or none where it is to be taken back; return it and when it ends.
 
-    The one before is good no more. Raises Refused: 403, 404, 409 (the conversation has ended, and is to have another).
+    The one before is good no more. Raises Refused: 401 (the caller came with a token that is good no more itself), 403,
+    404, 409 (the conversation has ended, and is to have another).
     """
     caller.need(Scope.CHAT)
     place, token = (caller.tenant, conversation_id), new_token()
     async with units.begin() as work:
-        if await find_for(work.connection, caller, conversation_id) is None:
+        found = await find_for(work.connection, caller, conversation_id)
+        if found is None:
             raise no_conversation()
         if not revoke:
             await store.note_relay(work.connection, place, caller.holders)
         taker = caller.person if caller.holders else None
         hashed = None if revoke else hash_secret(token)
-        ends = await store.renew_token(work.connection, place, hashed, token_seconds, taker)
+        ends = await store.renew_token(work.connection, place, hashed, token_seconds, taker, caller.token_hash)
+        if ends is None and found.ended_at is None and caller.token_hash:
+            raise no_token()
         if ends is None:
             raise Refused("This conversation has ended.", status=409, kind="conversation-ended")
         event, state = ("revoked", "none") if revoke else ("renewed", "good")
@@ -320,7 +324,8 @@ class Posts:
             work.emit(message, key=str(at))
             sent[str(at)] = conversation
             posted[str(at)] = Posted(message.conversation_id, message.message_id)
-        stored = await store.post_messages(work, sent) if sent else set()
+        tokens = {key: posts[int(key)].caller.token_hash for key in sent}
+        stored = await store.post_messages(work, sent, tokens) if sent else set()
         changed = []
         for number, conversation in sent.items():
             at = int(number)
@@ -335,7 +340,7 @@ class Posts:
 
     async def _conversation(self, connection: Connection, caller: Caller, place: Place) -> Conversation:
         """Return a conversation that can be written in, perhaps as it was a while ago; raise Refused."""
-        if known := self._conversations.get(place):
+        if (known := self._conversations.get(place)) and came_in_time(caller, known):
             self._conversations.move_to_end(place)
             return known
         found = check_writable(caller, await store.find_conversation(connection, *place))

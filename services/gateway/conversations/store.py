@@ -6,7 +6,7 @@ A conversation that a frontend began over AMQP is the agent's until somebody nee
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -57,6 +57,8 @@ class Conversation:
     job_id: str | None = None
     #: Who asked for that job; None where it is no more.
     job_author: str | None = None
+    #: Of its token; None where it has none.
+    token_hash: str | None = field(default=None, repr=False)
 
     @property
     def place(self) -> Place:
@@ -148,14 +150,20 @@ async def note_words(connection: Connection, place: Place, writers: Iterable[str
 
 
 async def renew_token(
-    connection: Connection, place: Place, token_hash: str | None, token_seconds: int, taker: str | None
+    connection: Connection,
+    place: Place,
+    token_hash: str | None,
+    token_seconds: int,
+    taker: str | None,
+    came_with: str = "",
 ) -> datetime | None:
     """Put another token in the place of a conversation's, or none; return when it ends.
 
-    `taker` is None where its holder renews it. Returns None where the conversation has ended and is to have another.
+    `taker` is None where its holder renews it, who came with the token of the hash `came_with`. Returns None where that
+    is good no more, or the conversation has ended and is to have another.
     """
     here = {"tenant": place[0], "conversation_id": place[1]}
-    values = {"token_hash": token_hash, "token_seconds": token_seconds, "taker": taker}
+    values = {"token_hash": token_hash, "token_seconds": token_seconds, "taker": taker, "came_with": came_with}
     rows = await connection.run(QUERIES.renew_token, **here, **values)
     return rows[0]["token_expires_at"] if rows else None
 
@@ -170,10 +178,12 @@ async def mark_told(connection: Connection, place: Place, number: int) -> None:
     await connection.run(QUERIES.mark_told, tenant=place[0], conversation_id=place[1], number=number)
 
 
-async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[str]:
+async def post_messages(work: Work, posts: Mapping[str, Conversation], tokens: Mapping[str, str]) -> set[str]:
     """Store the messages that were handed over under the keys of `posts`; return the keys of those stored.
 
     One whose conversation has ended since, is held otherwise, is a job's, or knows others who may have asked, is not.
+    `tokens` has by the same keys the hash of the token that its writer came with, empty for none: nor is one whose
+    conversation has another.
     """
     found = await work.execute_once(
         QUERIES.post_messages,
@@ -182,6 +192,7 @@ async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[st
         conversation_ids=[each.conversation_id for each in posts.values()],
         revisions=[each.holder_revision for each in posts.values()],
         askers=[each.relayed_by for each in posts.values()],
+        tokens=[tokens[key] for key in posts],
     )
     return {row["key"] for row in found}
 

@@ -82,6 +82,20 @@ async def test_a_plain_yes_is_signed_as_what_it_is(house: House) -> None:
     assert house.posted.empty()
 
 
+async def test_a_token_that_was_taken_back_decides_nothing(house: House) -> None:
+    """Neither by a click nor by a word, in the second in which it is remembered either."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client, visitor="v-42")
+        row = await a_card(house, conversation)
+        path, decisions = f"/v1/conversations/{conversation}", f"/v1/approvals/{row['approval_id']}/decisions"
+        async with house.client(token) as visitor:
+            (await visitor.get(path)).raise_for_status()
+            (await client.delete(f"{path}/token")).raise_for_status()
+            clicked = await visitor.post(decisions, json={"decision": "approve", "digest": row["digest"]})
+            said_so = await visitor.post(f"{path}/messages", json={"text": "Yes."})
+    assert (401, 401, []) == (clicked.status_code, said_so.status_code, house.approvers.claims)
+
+
 async def test_the_same_message_again_decides_once(house: House) -> None:
     """Ten copies at once are one decision and one message, and each is told for what it was taken."""
     conversation, token = await a_visitors_token(house)

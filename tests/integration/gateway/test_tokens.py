@@ -29,6 +29,13 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
         yield made
 
 
+@pytest.fixture
+async def two_gateways(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """Two replicas, each of which remembers tokens."""
+    async with open_house(gateway_database_url, tmp_path, gateways=2) as made:
+        yield made
+
+
 async def opened(stack: AsyncExitStack, client: httpx.AsyncClient, conversation: str) -> int:
     """Open a stream and keep it open; return its status."""
     path = f"/v1/conversations/{conversation}/events"
@@ -113,6 +120,56 @@ async def test_a_token_that_was_taken_back_is_nobodys(house: House) -> None:
         revoked.status_code,
         [each.status_code for each in answers],
     )
+
+
+async def writes(client: httpx.AsyncClient, conversation: str) -> list[int]:
+    """Return the statuses of everything that outlives the token with which it is asked for."""
+    path = f"/v1/conversations/{conversation}"
+    answers = [
+        await client.post(f"{path}/token"),
+        await client.delete(f"{path}/token"),
+        await client.post(f"{path}/messages", json={"text": "still here"}),
+        await client.post(f"{path}/stop"),
+        await client.post(f"{path}/end"),
+    ]
+    return [each.status_code for each in answers]
+
+
+@pytest.mark.parametrize("how", ["DELETE", "POST"])
+async def test_a_token_that_is_remembered_changes_nothing(two_gateways: House, how: str) -> None:
+    """Its owner takes it back or renews it: within the second in which it is known still, here and elsewhere, too."""
+    async with two_gateways.client(two_gateways.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        path = f"/v1/conversations/{conversation}"
+        async with (
+            two_gateways.client(token) as here,
+            two_gateways.client(token, gateway=1) as there,
+        ):
+            for each in (here, there):
+                (await each.post(f"{path}/messages", json={"text": "hello"})).raise_for_status()
+            changed = await client.request(how, f"{path}/token")
+            refused = [await writes(here, conversation), await writes(there, conversation)]
+        if how == "POST":
+            async with two_gateways.client(changed.json()["token"]) as visitor:
+                assert (await visitor.post(f"{path}/messages", json={"text": "me"})).is_success
+    (row,) = two_gateways.query("SELECT token_hash IS NULL, ended_at IS NULL FROM gateway.conversations")
+    assert ([[401] * 5] * 2, (how == "DELETE", True)) == (refused, row)
+
+
+async def test_of_two_renewals_at_once_one_wins(two_gateways: House) -> None:
+    """By the same token, at two replicas: one gives the next token, which is good, and the other is 401."""
+    async with two_gateways.client(two_gateways.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        path = f"/v1/conversations/{conversation}"
+        async with AsyncExitStack() as stack:
+            holders = [await stack.enter_async_context(two_gateways.client(token, gateway=at)) for at in (0, 1, 0, 1)]
+            for each in holders:
+                (await each.get(path)).raise_for_status()
+            answers = await asyncio.gather(*(each.post(f"{path}/token") for each in holders))
+        (renewed,) = (each.json()["token"] for each in answers if each.is_success)
+        async with two_gateways.client(renewed) as visitor:
+            good = await visitor.get(path)
+    assert (200, [200, 401, 401, 401]) == (good.status_code, sorted(each.status_code for each in answers))
 
 
 @pytest.mark.parametrize(
