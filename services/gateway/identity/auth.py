@@ -29,8 +29,8 @@ from placet.surfaces.texts import LANGUAGES
 
 Role = Literal["requester", "operators"]
 
-#: Name of the session cookie, and of the one that no other host and no plain connection can set.
-COOKIE, HOST_COOKIE = "placet_session", "__Host-placet_session"
+#: Name of the session cookie.
+COOKIE = "placet_session"
 #: How long a key or token may be remembered, in seconds: the longest that another replica's revocation goes unseen.
 #: A decision by a revoked key counts for nothing even within it: approval looks the key up when it decides.
 REMEMBER_SECONDS = 1.0
@@ -323,9 +323,9 @@ class Authenticator:
             raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
 
 
-def cookie_name(public_url: str) -> str:
-    """Return the name of the session cookie: browsers keep the one for https from everybody else."""
-    return HOST_COOKIE if public_url.startswith("https://") else COOKIE
+def cookie_name(public_url: str, name: str = COOKIE) -> str:
+    """Return a cookie's name at our address: over https one that no other host and no plain connection can set."""
+    return f"__Host-{name}" if public_url.startswith("https://") else name
 
 
 def same_site(origin: str, host: str, public_url: str) -> bool:

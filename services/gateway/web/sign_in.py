@@ -28,8 +28,8 @@ log = structlog.get_logger(__name__)
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-#: Name of the cookie that a browser brings back from the provider, and the only path that sees it.
-ATTEMPT, ATTEMPT_PATH = "placet_login", "/sign-in/oidc"
+#: Name of the cookie that a browser brings back from the provider: who could set another's would sign it in as theirs.
+ATTEMPT = "placet_login"
 
 
 @router.get("/sign-in")
@@ -62,7 +62,7 @@ async def go_to_provider(deps: DepsOf, back: str = "/") -> Response:
     attempt = await deps.provider.begin(_place(back))
     response = RedirectResponse(attempt.url, 303)
     # Lax, because the provider's answer comes from another site.
-    _set(response, deps, ATTEMPT, attempt.cookie, ATTEMPT_SECONDS, ATTEMPT_PATH)
+    _set(response, deps, ATTEMPT, attempt.cookie, ATTEMPT_SECONDS)
     return response
 
 
@@ -71,7 +71,8 @@ async def come_from_provider(request: Request, deps: DepsOf) -> Response:
     """Begin the session of whom the provider names, if the directory knows them."""
     if deps.provider is None:
         raise Refused("There is no sign-in service here.", status=404, kind="not-found")
-    claims, back = await deps.provider.finish(request.cookies.get(ATTEMPT, ""), request.query_params)
+    attempt = request.cookies.get(cookie_name(deps.settings.public_url, ATTEMPT), "")
+    claims, back = await deps.provider.finish(attempt, request.query_params)
     person = person_of(deps.directory(), claims)
     if person is None:
         log.warning("login.unmapped", issuer=deps.provider.issuer, subject=str(claims["sub"])[:100])
@@ -84,7 +85,7 @@ async def come_from_provider(request: Request, deps: DepsOf) -> Response:
     else:
         holder = Holder(deps.settings.gateway_oidc_tenant, person_id(person.id), "oidc")
         response = await _begin(request, deps, holder, back)
-    response.delete_cookie(ATTEMPT, path=ATTEMPT_PATH, httponly=True, samesite="lax")
+    _set(response, deps, ATTEMPT, "", 0)
     return response
 
 
@@ -107,9 +108,7 @@ async def sign_out(deps: DepsOf, caller: SignedIn, _: Posted) -> Response:
     if caller.session_id is not None:
         await deps.authenticator.sessions.end(caller.tenant, caller.session_id, caller.person)
     response = RedirectResponse("/sign-in", 303)
-    # A prefixed name is only taken with `Secure`, also where it is taken away.
-    name = cookie_name(deps.settings.public_url)
-    response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=name != COOKIE)
+    _set(response, deps, COOKIE, "", 0)
     return response
 
 
@@ -125,16 +124,17 @@ async def _holder(deps: Deps, key_id: str, method: Literal["key", "link"]) -> Ho
 
 
 async def _begin(request: Request, deps: Deps, holder: Holder, back: str) -> Response:
-    name = cookie_name(deps.settings.public_url)
-    cookie = await deps.authenticator.sessions.begin(holder, request.cookies.get(name, ""))
+    before = request.cookies.get(cookie_name(deps.settings.public_url), "")
+    cookie = await deps.authenticator.sessions.begin(holder, before)
     response = RedirectResponse(_place(back), 303)
-    _set(response, deps, name, cookie, deps.settings.gateway_session_seconds, "/")
+    _set(response, deps, COOKIE, cookie, deps.settings.gateway_session_seconds)
     return response
 
 
-def _set(response: Response, deps: Deps, name: str, value: str, seconds: int, path: str) -> None:
-    secure = deps.settings.public_url.startswith("https:")
-    response.set_cookie(name, value, max_age=seconds, path=path, httponly=True, samesite="lax", secure=secure)
+def _set(response: Response, deps: Deps, cookie: str, value: str, seconds: int) -> None:
+    """Give a browser a cookie, or take it away in 0 seconds: a prefixed name is only taken with `Secure` and `/`."""
+    name = cookie_name(deps.settings.public_url, cookie)
+    response.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="lax", secure=name != cookie)
 
 
 #: Pages besides the chat and the inbox that somebody may be led back to.

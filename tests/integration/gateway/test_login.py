@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import AsyncIterator, Iterator
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -50,14 +51,20 @@ def people() -> People:
     return People()
 
 
+#: Address of a house that people reach over https; a test without it has its gateway's own.
+HTTPS = "https://placet.corp.example"
+
+
 @pytest.fixture
-async def house(gateway_database_url: str, tmp_path: Path, issuer: str, people: People) -> AsyncIterator[House]:
+async def house(
+    request: pytest.FixtureRequest, gateway_database_url: str, tmp_path: Path, issuer: str, people: People
+) -> AsyncIterator[House]:
     """A gateway whose people sign in at the provider."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings: dict[str, Any] = {
         "gateway_port": port,
-        "public_url": f"http://127.0.0.1:{port}",
+        "public_url": getattr(request, "param", f"http://127.0.0.1:{port}"),
         "gateway_oidc_issuer": issuer,
         "gateway_oidc_client_id": CLIENT_ID,
         "gateway_oidc_client_secret": SecretStr(CLIENT_SECRET),
@@ -149,6 +156,38 @@ async def test_an_answer_is_good_in_the_browser_that_asked_and_once(house: House
         mixed = await other.get(address)
         first, again = await browser.get(address), await browser.get(address)
     assert (401, 401, 303, 401) == (stolen.status_code, mixed.status_code, first.status_code, again.status_code)
+
+
+@pytest.mark.parametrize("house", [HTTPS], indirect=True)
+async def test_an_attempt_that_another_host_of_the_domain_set_begins_no_session(house: House) -> None:
+    """H9: a sibling sets its own attempt's cookie for the whole domain, but none of the name that counts over https."""
+    async with house.client() as sibling, house.client() as victim:
+        link = await come_back(sibling, subject="subject-7")
+        ((name, value),) = sibling.cookies.items()
+        answer = urlsplit(link)._replace(scheme="", netloc="").geturl()
+        tossed = await victim.get(answer, headers={"cookie": f"placet_login={value}"})
+        begun = await victim.get(answer, headers={"cookie": f"{name}={value}"})
+    assert ("__Host-placet_login", 401, []) == (name, tossed.status_code, tossed.headers.get_list("set-cookie"))
+    assert (303, "/") == (begun.status_code, begun.headers["location"])
+
+
+@pytest.mark.parametrize("house", [HTTPS], indirect=True)
+async def test_behind_https_an_attempts_cookie_is_given_and_taken_as_browsers_demand(house: House) -> None:
+    """Browsers drop what has `__Host-` in its name unless it is `Secure`, for the path `/` and for no domain."""
+    async with house.client() as browser:
+        gone = await browser.get("/sign-in/oidc")
+        async with httpx.AsyncClient(timeout=20) as provider:
+            answer = await provider.post(gone.headers["location"], data={"subject": "subject-7"})
+        back = urlsplit(answer.headers["location"])._replace(scheme="", netloc="").geturl()
+        sent = gone.headers["set-cookie"].partition(";")[0]
+        come = await browser.get(back, headers={"cookie": sent})
+    cookies = [SimpleCookie(each.headers.get_list("set-cookie")[-1]) for each in (gone, come)]
+    given, taken = (each["__Host-placet_login"] for each in cookies)
+    demanded = (True, "/", "", True, "lax")
+    assert [demanded, demanded] == [
+        (each["secure"], each["path"], each["domain"], each["httponly"], each["samesite"]) for each in (given, taken)
+    ]
+    assert ("600", "0", "") == (given["max-age"], taken["max-age"], taken.value)
 
 
 async def test_the_question_carries_pkce_state_and_nonce(house: House, issuer: str) -> None:
