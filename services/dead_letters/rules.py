@@ -96,7 +96,9 @@ def letters_from(delivery: Delivery) -> list[Letter]:
 
     What is no list of events is one letter, and that of the house where a tenant cannot be told for all of it.
     """
-    delivery = replace(delivery, body=_without_secrets(delivery.body))
+    # One text for all that reads it: what is no UTF-8 would else be no JSON to one and a list of events to another.
+    text = delivery.body.decode("utf-8", "replace")
+    delivery = replace(delivery, body=_without_secrets(text.encode()))
     try:
         parts = _by_tenant(delivery.body)
     except (ValueError, RecursionError):

@@ -80,6 +80,25 @@ def test_what_nests_too_deeply_to_be_taken_apart_is_one_letter_of_the_house(dept
             events_of(each.body)
 
 
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xed\xa0\x80"])
+def test_a_byte_that_is_no_utf8_joins_no_tenants_and_hides_no_secret(bad: bytes) -> None:
+    """H9: all reading of a body is of one text, so each tenant sees its own events, and a code is kept nowhere."""
+    offered = KeyOffered(tenant="rival", key_id="XX", person="ada", by="person:ben", code="AB2CD-EF3GH")
+    body = an_envelope(an_event(a_posted_message(tenant="acme", text="of acme")), an_event(offered))
+    letters = letters_from(Delivery("q", body.replace(b"XX", bad), OURS, "notifier.commands"))
+    assert {"acme": (True, False), "rival": (False, True)} == {
+        each.tenant: ("of acme" in each.shown_body, offered.type_name in each.shown_body) for each in letters
+    }
+    assert [] == [each for each in letters if offered.code in f"{each.body}{each.shown_body}"]
+
+
+def test_another_encoding_is_the_houses_alone() -> None:
+    """What is JSON only where its bytes are read another way names no tenant, and is shown to nobody."""
+    body = an_envelope(*(an_event(a_posted_message(tenant=tenant)) for tenant in ("acme", "rival")))
+    (letter,) = letters_from(Delivery("q", body.decode().encode("utf-16"), OURS, "agent.messages"))
+    assert (HOUSE_TENANT, True) == (letter.tenant, "no JSON" in letter.shown_body)
+
+
 def test_what_is_of_one_tenant_stays_one_letter() -> None:
     """As it came, byte for byte, so that the same burial has the same id."""
     for body in (an_envelope(an_event(a_posted_message()), an_event(a_posted_message())), b"no JSON", b"[]", b"7"):
