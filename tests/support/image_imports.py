@@ -1,37 +1,24 @@
-"""Imports what an image runs, with the packages of its lock file alone: `python -m tests.support.image_imports IMAGE`.
+"""Imports what an image runs, from its own files: `python -m tests.support.image_imports IMAGE FOLDER`.
 
-Packages that the lock file lacks are hidden from this interpreter first. Prints what was imported; a module that wants
-a hidden package ends it with ModuleNotFoundError.
+FOLDER is what `deploy/image.sh IMAGE FOLDER` made; this checkout, and the packages that the image's lock file lacks,
+are hidden first. Prints what was imported; a module that wants something hidden ends it with ModuleNotFoundError.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
-import pkgutil
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.metadata import packages_distributions
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-#: What runs in the command line's image beside `placet.cli`: compose.yaml, and commands that import late.
-PREPARING = (
-    "placet.deploy.keys",
-    "placet.deploy.migrations",
-    "placet.deploy.migrations.metadata",
-    "placet.deploy.postgres.prepare",
-    "placet.deploy.rabbitmq.definitions",
-    "placet.domain.channels",
-    "placet.gateway.identity.bootstrap",
-    "placet.notifier.channel_settings",
-    "placet.policy.rules.cases",
-    "placet.policy.rulebook.check",
-    "placet.policy.rules.explain",
-)
+#: Run by alembic, with a context of its own.
+SCRIPT = "placet.deploy.migrations.env"
 
 
 class Hidden(MetaPathFinder):
@@ -52,25 +39,52 @@ class Hidden(MetaPathFinder):
             raise ModuleNotFoundError(f"{fullname} is in none of the image's packages", name=fullname)
 
 
-def modules_of(image: str) -> list[str]:
-    """Return what an image runs."""
-    package = f"placet.{image}"
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    inside = [each.name for each in pkgutil.walk_packages(spec.submodule_search_locations, f"{package}.")]
-    return [package, *inside, *(PREPARING if image == "cli" else ())]
+def files_of(folder: Path) -> dict[str, Path]:
+    """Return the modules of an image, by name: through the links of its package `placet`."""
+    found = {}
+    for package in (each for each in (folder / "placet").iterdir() if each.is_dir()):
+        for file in package.resolve().rglob("*.py"):
+            inside = file.relative_to(package.resolve()).with_suffix("").parts
+            name = ".".join(("placet", package.name, *(inside[:-1] if inside[-1] == "__init__" else inside)))
+            found[name] = file
+    return found
+
+
+def imports_of(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a module imports of Placet, inside of functions too: a module, and what of it, empty for all of it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((each.name, "") for each in node.names if each.name.startswith("placet."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("placet."):
+            yield from ((str(node.module), each.name) for each in node.names)
+
+
+def missing(folder: Path) -> list[str]:
+    """Return the modules of Placet that some module of an image imports, and that it has not."""
+    there = files_of(folder)
+    return sorted({module for file in there.values() for module, _ in imports_of(file)} - {*there})
+
+
+def take(module: str, name: str) -> None:
+    """Import as `from module import name` does."""
+    found = importlib.import_module(module)
+    if name and not hasattr(found, name):
+        importlib.import_module(f"{module}.{name}")
 
 
 def main() -> None:
-    """Import everything."""
-    image = sys.argv[1]
+    """Import what the image runs: its service and its deploy steps, and what these import late."""
+    image, folder = sys.argv[1], Path(sys.argv[2]).resolve()
     lines = (ROOT / "deploy" / "locks" / f"{image}.lock").read_text().splitlines()
     locked = {found[0].lower().replace("_", "-") for line in lines if (found := re.match(r"[A-Za-z0-9._-]+", line))}
-    sys.meta_path.insert(0, Hidden(locked))
-    for name in modules_of(image):
-        importlib.import_module(name)
-        sys.stdout.write(f"{name}\n")
+    sys.path[:] = [str(folder), *(each for each in sys.path if Path(each).resolve() != ROOT)]
+    sys.meta_path[:] = [Hidden(locked), *(each for each in sys.meta_path if "editable" not in str(each).lower())]
+    there = files_of(folder)
+    for name in sorted(there):
+        if name.startswith((f"placet.{image}", "placet.deploy")) and name != SCRIPT:
+            for module, of_it in ((name, ""), *imports_of(there[name])):
+                take(module, of_it)
+    sys.stdout.writelines(f"{name}\n" for name in sorted(sys.modules) if name.startswith("placet"))
 
 
 if __name__ == "__main__":

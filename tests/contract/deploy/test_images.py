@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from placet.contracts.topology import SERVICES
+from tests.support.image_imports import missing
 
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "deploy" / "locks"
@@ -51,12 +53,32 @@ def test_an_image_has_what_its_service_asks_for(image: str) -> None:
     assert wanted <= names(list(pinned(LOCKS / f"{image}.lock")))
 
 
+@pytest.fixture
+def folder(image: str, tmp_path: Path) -> Path:
+    """Return what the image holds of Placet, as image.sh gathers it."""
+    subprocess.run(["sh", "deploy/image.sh", image, str(tmp_path)], cwd=ROOT, check=True)
+    return tmp_path
+
+
 @pytest.mark.parametrize("image", IMAGES)
-def test_an_image_has_what_its_modules_import(image: str) -> None:
-    """With every package hidden that the image lacks, all that it runs is imported."""
-    probe = [sys.executable, "-m", "tests.support.image_imports", image]
+def test_an_image_has_every_module_that_one_of_its_modules_imports(folder: Path) -> None:
+    """Inside of functions too: a command that imports late ends as late."""
+    assert [] == missing(folder)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_has_what_its_modules_import(image: str, folder: Path) -> None:
+    """With this checkout hidden and every package that the image lacks, all that it runs is imported."""
+    probe = [sys.executable, "-m", "tests.support.image_imports", image, str(folder)]
     done = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr[-500:])
+
+
+def test_a_module_that_an_image_lacks_is_found(tmp_path: Path) -> None:
+    """Without its purge, the command line is said to lack each module of it."""
+    subprocess.run(["sh", "deploy/image.sh", "cli", str(tmp_path)], cwd=ROOT, check=True)
+    shutil.rmtree(tmp_path / "deploy" / "retention")
+    assert "placet.deploy.retention.erasing" in missing(tmp_path)
 
 
 def test_only_the_agent_carries_the_model_library() -> None:
@@ -72,15 +94,11 @@ def test_no_lock_file_names_an_address(image: str) -> None:
     assert not re.findall(r"https?://\S+|--index-url|--find-links|file:\S+|^\s*#.*\s/\S+", text)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_an_image_holds_the_code_of_its_service_only(service: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("image", SERVICES)
+def test_an_image_holds_the_code_of_its_service_only(image: str, folder: Path) -> None:
     """What image.sh gathers: the service, what is shared, the rulebook, the health check."""
-    if service == "gateway" or not (ROOT / "services" / service).is_dir():
-        service = "dead_letters"  # the gateway's pages need a download; its code is gathered in the same way
-    subprocess.run(["sh", "deploy/image.sh", service, str(tmp_path)], cwd=ROOT, check=True)
-    found = {path.name for path in (tmp_path / "services").iterdir()}
-    assert {service} == found
-    assert {"__init__.py", "readiness.py", "rulebook.yaml"} == {path.name for path in (tmp_path / "deploy").iterdir()}
+    assert {image} == {path.name for path in (folder / "services").iterdir()}
+    assert {"__init__.py", "readiness.py", "rulebook.yaml"} == {path.name for path in (folder / "deploy").iterdir()}
 
 
 def test_the_image_runs_as_nobody_special() -> None:
