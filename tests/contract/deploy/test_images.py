@@ -110,6 +110,18 @@ def test_the_image_runs_as_nobody_special() -> None:
     assert not re.search(r"apt-get|pip install", final)
 
 
+def test_an_image_holds_its_list_of_parts() -> None:
+    """Of all its packages, in what is copied into it; the gateway's browser libraries come in when they are fetched."""
+    build, final = (ROOT / "deploy" / "Dockerfile").read_text().split("\nFROM ")[1:]
+    made = build.index("cyclonedx-py environment /opt/placet/bin/python")
+    assert re.search(r"--output-file /opt/placet/sbom\.cdx\.json$", build[made:], re.MULTILINE)
+    assert build.index("--requirement packages.lock") < made < build.index("placet.deploy.frontend.install")
+    assert re.search(
+        r"frontend\.install \\\n +&& \S+ -m placet\.deploy\.frontend\.parts /opt/placet/sbom\.cdx\.json", build
+    )
+    assert "COPY --from=build /opt/placet /opt/placet\n" in final
+
+
 def test_the_build_context_holds_no_secrets() -> None:
     """Everything is left out but what images are made of."""
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
