@@ -67,16 +67,30 @@ class Erased:
 async def erase(database: Database, name: str) -> Erased:
     """Erase a person by the id that the directory has (`ada`), or a visitor (`visitor:v77`); twice does no harm.
 
-    Nothing is erased while something of theirs goes on: what is found by their name now would not be found again.
+    Nothing is erased while something of theirs goes on: what is found by their name now would not be found again. One
+    erasure at a time: whoever waited for another one of theirs says what pseudonym that one gave.
     """
-    visitor = name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
-    identity = name if visitor else identity_of(name)
-    pseudonym = f"erased-{token_hex(6)}"
+    identity = name if name.startswith(ANONYMOUS) else identity_of(name)
+    async with database.single() as connection:
+        known = Forgetting(identity, f"erased-{token_hex(6)}", namesakes=await namesakes_of(connection, identity))
+        named = await connection.run(QUERIES.sealed_with_name, identity=identity, pattern=known.pattern)
+    # This connection has nothing but the turn, which goes with the process however it ends.
+    async with database.transaction() as turn:
+        await turn.run(QUERIES.take_erasing_turn)
+        erased = await _erase(database, known, name)
+        if erased.pseudonym or erased.left:
+            return erased
+        rows = await turn.run(QUERIES.erasure_of, said=[row["said"] for row in named])
+    return Erased(rows[0]["subject_id"], 0, [], 0) if rows else erased
+
+
+async def _erase(database: Database, forgetting: Forgetting, name: str) -> Erased:
+    """Erase them, as the only erasure."""
+    identity, visitor = forgetting.identity, name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
     async with database.single() as connection:
         rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
-        forgetting = Forgetting(identity, pseudonym, namesakes=await namesakes_of(connection, identity))
         known = theirs or rows or await forgetting.is_needed(connection)
         rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
         others = [row["conversation_id"] for row in rows]
@@ -88,7 +102,7 @@ async def erase(database: Database, name: str) -> Erased:
         return Erased("", 0, goes_on.left, 0)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
     left = await _finished(database, forgetting, visitor)
-    return Erased(pseudonym, gone, left, history, others)
+    return Erased(forgetting.pseudonym, gone, left, history, others)
 
 
 async def _erased(
@@ -119,6 +133,7 @@ async def _erased(
             for row in await _erase_history(connection, service, forgetting, visitor, lists):
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
+        await forgetting.lock_approvals(connection)
         await _blank(connection, forgetting, name, [*own, *decided])
         await connection.run(QUERIES.forget_unwritten, visitor=visitor)
         # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
@@ -134,6 +149,7 @@ async def _finished(database: Database, forgetting: Forgetting, visitor: str) ->
         left = {row["conversation_id"] for row in rows}
     try:
         async with database.transaction() as connection:
+            await forgetting.lock_approvals(connection)
             # By these names whoever erases once more finds what is left.
             await _forget(connection, forgetting, but="gateway.conversations" if left else "")
     except _GoesOnError as goes_on:

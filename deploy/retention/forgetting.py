@@ -153,6 +153,12 @@ class Forgetting:
                 return True
         return False
 
+    async def lock_approvals(self, connection: Connection) -> None:
+        """Lock the approvals that name them in the order of their calls' ids, as votes do: none waits for the other."""
+        named = _any_of(NAMING["approval.approvals"].split())
+        statement = f"SELECT FROM approval.approvals WHERE {named} ORDER BY call_id FOR UPDATE"
+        await connection.run(query("lock_approvals", statement), names=self.names)
+
     async def forget(self, connection: Connection, *, but: str = "") -> None:
         """Change every row that names or quotes them, of all tables but one."""
         for table in (each for each in NAMING if each != but):

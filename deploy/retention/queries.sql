@@ -5,6 +5,10 @@
 -- One purge at a time, until this transaction ends.
 SELECT pg_try_advisory_xact_lock(hashtext('placet_purge')) AS taken
 
+-- name: take_erasing_turn
+-- One erasure after the other, until this transaction ends: two would wait for what each other has changed.
+SELECT pg_advisory_xact_lock(hashtext('placet_erasure'))
+
 -- name: idle
 -- Conversations in which nothing has happened for so long and nothing waits.
 SELECT c.tenant, c.conversation_id FROM agent.conversations AS c
@@ -294,6 +298,17 @@ UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id =
 
 -- name: forget_comments
 DELETE FROM gateway.comments WHERE person = :identity
+
+-- name: sealed_with_name
+-- A row of the history that names somebody, by the digest that stays of it.
+SELECT CAST(line AS json) ->> 'said' AS said FROM read.history
+WHERE salt IS NOT NULL AND (actor = :identity OR said ~ :pattern) LIMIT 1
+
+-- name: erasure_of
+-- The erasure that took the name out of such a row.
+SELECT subject_id FROM gateway.history
+WHERE machine = 'erasure' AND event = 'erased' AND detail -> 'said' ?| :said::text[]
+ORDER BY id DESC LIMIT 1
 
 -- name: record_erasure
 INSERT INTO gateway.history (tenant, machine, subject_id, event, to_state, actor, detail)

@@ -322,21 +322,22 @@ def rows(url: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def wait_for_a_blocked_statement(url: str) -> None:
-    """Return when a statement in the database waits for a lock; fail when none does."""
+def wait_for_a_blocked_statement(url: str, count: int = 1) -> None:
+    """Return when a statement in the database waits for a lock, or so many do; fail when they do not."""
     rows(
         url,
-        """
+        f"""
         DO $$ BEGIN
           FOR round IN 1..1000 LOOP
             PERFORM pg_stat_clear_snapshot();
-            IF EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')
-            THEN RETURN; END IF;
+            IF {count} <= (
+              SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            ) THEN RETURN; END IF;
             PERFORM pg_sleep(0.01);
           END LOOP;
-          RAISE EXCEPTION 'no statement waits for a lock';
+          RAISE EXCEPTION 'nobody waits for a lock, or too few do';
         END $$
-        """,
+        """,  # noqa: S608 - a number
     )
 
 
