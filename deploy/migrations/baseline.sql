@@ -1153,7 +1153,7 @@ CREATE TABLE notifier.webhook_events (
   CONSTRAINT ck_webhook_events_state_known CHECK (state IN ('due', 'sent', 'given_up'))
 )
 ;;
-CREATE INDEX ix_webhook_events_due ON notifier.webhook_events (due_at) WHERE state = 'due'
+CREATE INDEX ix_webhook_events_due ON notifier.webhook_events (webhook, tenant, due_at) WHERE state = 'due'
 ;;
 CREATE INDEX ix_webhook_events_given_up ON notifier.webhook_events (tenant, created_at DESC, event_id DESC) WHERE state = 'given_up'
 ;;

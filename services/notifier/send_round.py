@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 import structlog
 
@@ -18,6 +18,41 @@ async def side_by_side(tries: Iterable[Awaitable[None]]) -> None:
     for error in await asyncio.gather(*tries, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
+
+
+async def in_turns(
+    begin: Callable[[Collection[str]], Awaitable[Mapping[str, Iterable[Awaitable[None]]]]], every_seconds: float
+) -> None:
+    """Send to everybody in rounds of their own until nothing is left: who is slow keeps nobody else.
+
+    `begin` hears to whom something is sent now, and returns tries for others; it is asked as soon as a round has ended,
+    and every so often. Raises the first error once every try has ended.
+    """
+    rounds: dict[asyncio.Task[None], str] = {}
+    errors: list[BaseException] = []
+    try:
+        while True:
+            if not errors:
+                try:
+                    begun = await begin(set(rounds.values()))
+                except Exception as error:  # noqa: BLE001 - raised as soon as the others have ended
+                    errors.append(error)
+                else:
+                    rounds |= {asyncio.create_task(side_by_side(tries)): whom for whom, tries in begun.items()}
+            if not rounds:
+                break
+            ended, _ = await asyncio.wait(
+                rounds, timeout=None if errors else every_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for each in ended:
+                del rounds[each]
+            errors += filter(None, [each.exception() for each in ended])
+    finally:
+        for each in rounds:
+            each.cancel()
+        await asyncio.gather(*rounds, return_exceptions=True)
+    if errors:
+        raise errors[0]
 
 
 def failed_by_bug(error: Exception, **about: str) -> ChannelFailed:

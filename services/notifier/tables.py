@@ -115,7 +115,7 @@ WEBHOOK_EVENTS = sa.Table(
     column("created_at", sa.TIMESTAMP(timezone=True)),
     column("error", sa.String, default=""),
     sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
-    sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+    sa.Index("ix_webhook_events_due", "webhook", "tenant", "due_at", postgresql_where=sa.text("state = 'due'")),
     sa.Index("ix_webhook_events_given_up", "tenant", *_NEWEST_FIRST, postgresql_where=sa.text("state = 'given_up'")),
     sa.Index("ix_webhook_events_newest", "tenant", *_NEWEST_FIRST),
     schema="notifier",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import structlog
@@ -11,7 +11,7 @@ import structlog
 from placet.notifier import webhook_events
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.webhook_posting import TIMEOUT_SECONDS, Poster
-from placet.notifier.send_round import failed_by_bug, side_by_side
+from placet.notifier.send_round import failed_by_bug, in_turns
 from placet.notifier.states import MACHINE, State
 from placet.notifier.states import Event as Move
 from placet.notifier.store.events import Claimed, Ended, claim_events, forget_events, settle_events
@@ -21,8 +21,11 @@ from placet.runtime.work import Change, UnitOfWork
 
 log = structlog.get_logger(__name__)
 
-#: Events that one round claims.
-BATCH = 32
+#: Events that are sent at once, and how many of them may be of one webhook, which may be silent until its time is over.
+AT_ONCE = 256
+SHARE = 8
+#: Pause between two looks for what is due while some webhook is awaited, in seconds.
+LOOK_EVERY_SECONDS = 1.0
 #: How long a claimed event belongs to its worker: looking up a name and posting fit well within.
 LEASE = timedelta(seconds=4 * TIMEOUT_SECONDS)
 
@@ -36,12 +39,19 @@ class EventWorker:
         self._poster = poster
 
     async def run_once(self) -> int:
-        """Send what is due; return how many events were tried if more may be due, else 0."""
-        async with self._units.begin() as work:
-            claimed = await claim_events(work, BATCH, LEASE)
-        if claimed:
-            await side_by_side(map(self._deliver, claimed))
-        return len(claimed) if len(claimed) == BATCH else 0
+        """Send until nothing is due and every try has ended; return 0."""
+        await in_turns(self._begin, LOOK_EVERY_SECONDS)
+        return 0
+
+    async def _begin(self, busy: Collection[str]) -> Mapping[str, Iterable[Awaitable[None]]]:
+        """Claim due events of webhooks that are not busy; return the tries of each of these."""
+        by_webhook: dict[str, list[Claimed]] = {}
+        room = AT_ONCE - SHARE * len(busy)
+        if room > 0:
+            async with self._units.begin() as work:
+                for each in await claim_events(work, room, LEASE, share=SHARE, but=busy):
+                    by_webhook.setdefault(each.event.webhook, []).append(each)
+        return {webhook: map(self._deliver, claimed) for webhook, claimed in by_webhook.items()}
 
     async def forget(self) -> int:
         """Forget events that were sent or given up long ago."""

@@ -61,26 +61,47 @@ def _add() -> sa.Insert:
     return pg.insert(WEBHOOK_EVENTS).from_select(list(values), source).on_conflict_do_nothing()
 
 
-def _claim() -> sa.Update:
-    free = sa.or_(WEBHOOK_EVENTS.c.lease_until.is_(None), WEBHOOK_EVENTS.c.lease_until < sa.func.now())
-    due = (
-        sa.select(WEBHOOK_EVENTS.c.event_id)
-        .where(_DUE, WEBHOOK_EVENTS.c.due_at <= sa.func.now(), free)
-        .order_by(WEBHOOK_EVENTS.c.due_at)
-        .limit(sa.bindparam("most", type_=sa.Integer))
-        .with_for_update(skip_locked=True)
-        .cte("due")
+#: Tenants take turns at their webhook, and webhooks among all: the first event of each goes before the second of any.
+#: However many wait, one look reads no more than a few of each.
+_CLAIM = sa.text(
+    """
+    WITH RECURSIVE lanes AS (
+        (SELECT webhook, tenant FROM notifier.webhook_events WHERE state = 'due' ORDER BY webhook, tenant LIMIT 1)
+        UNION ALL
+        SELECT next.webhook, next.tenant
+        FROM lanes
+        CROSS JOIN LATERAL (
+            SELECT webhook, tenant FROM notifier.webhook_events
+            WHERE state = 'due' AND (webhook, tenant) > (lanes.webhook, lanes.tenant)
+            ORDER BY webhook, tenant LIMIT 1
+        ) AS next
+    ), found AS (
+        SELECT event_id, webhook, due_at,
+            row_number() OVER (PARTITION BY webhook, tenant ORDER BY due_at, event_id) AS turn
+        FROM lanes
+        CROSS JOIN LATERAL (
+            SELECT event_id, due_at FROM notifier.webhook_events AS each
+            WHERE state = 'due' AND each.webhook = lanes.webhook AND each.tenant = lanes.tenant
+                AND due_at <= now() AND (lease_until IS NULL OR lease_until < now())
+            ORDER BY due_at LIMIT :share FOR UPDATE SKIP LOCKED
+        ) AS first
+        WHERE webhook <> ALL (:but)
+    ), placed AS (
+        SELECT event_id, due_at, row_number() OVER (PARTITION BY webhook ORDER BY turn, due_at, event_id) AS place
+        FROM found
+    ), due AS (
+        SELECT event_id FROM placed WHERE place <= :share ORDER BY place, due_at LIMIT :most
     )
-    return (
-        sa.update(WEBHOOK_EVENTS)
-        .where(WEBHOOK_EVENTS.c.event_id == due.c.event_id)
-        .values(
-            lease_until=sa.func.now() + sa.bindparam("lease", type_=sa.Interval),
-            attempt=WEBHOOK_EVENTS.c.attempt + 1,
-            fence=WEBHOOK_EVENTS.c.fence + 1,
-        )
-        .returning(WEBHOOK_EVENTS)
-    )
+    UPDATE notifier.webhook_events AS claimed
+    SET lease_until = now() + :lease, attempt = attempt + 1, fence = fence + 1
+    FROM due WHERE claimed.event_id = due.event_id
+    RETURNING claimed.*
+    """
+).bindparams(
+    sa.bindparam("but", type_=pg.ARRAY(sa.Text)),
+    sa.bindparam("lease", type_=sa.Interval),
+    *(sa.bindparam(name, type_=sa.Integer) for name in ("share", "most")),
+)
 
 
 def _settle() -> sa.Update:
@@ -94,7 +115,7 @@ def _settle() -> sa.Update:
     )
 
 
-_ADD, _CLAIM, _SETTLE = _add(), _claim(), _settle()
+_ADD, _SETTLE = _add(), _settle()
 _LOCK = sa.select(
     WEBHOOK_EVENTS.c.tenant, WEBHOOK_EVENTS.c.webhook, WEBHOOK_EVENTS.c.type, WEBHOOK_EVENTS.c.state
 ).where(WEBHOOK_EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text))
@@ -116,9 +137,10 @@ async def add_events(work: Work, events: Iterable[Event]) -> None:
         await work.connection.execute(_ADD, {"events": to_jsonable_python(rows)})
 
 
-async def claim_events(work: Work, limit: int, lease: timedelta) -> list[Claimed]:
-    """Claim due events for this worker, until the lease runs out."""
-    found = await work.connection.execute(_CLAIM, {"most": limit, "lease": lease})
+async def claim_events(work: Work, limit: int, lease: timedelta, *, share: int, but: Iterable[str]) -> list[Claimed]:
+    """Claim due events for this worker until the lease runs out: at most `share` of one webhook, none of `but`."""
+    wanted = {"most": limit, "lease": lease, "share": share, "but": list(but)}
+    found = await work.connection.execute(_CLAIM, wanted)
     return [
         Claimed(
             Event(row.event_id, row.tenant, row.webhook, row.type, row.body, row.created_at), row.attempt, row.fence
