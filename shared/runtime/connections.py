@@ -28,6 +28,8 @@ KEPT_MAX = 1_024
 DESCRIPTORS_MAX = 65_536
 #: Bytes that count for nothing: an ordinary request that is on its way or was answered has fewer.
 FEW_BYTES = 4_096
+#: Bytes of a probe's requests that are not answered yet.
+PROBE_BYTES = 8_192
 
 ENDED = prometheus_client.Counter(
     "placet_connections_ended_total", "Connections that a bound has ended: all, address, time, bytes.", ["bound"]
@@ -242,15 +244,42 @@ class Bounded(asyncio.Protocol):
             self.end("time")
 
 
+class WithoutBodies(h11.Connection):
+    """Reads requests of which none may have a body."""
+
+    def next_event(self) -> Any:
+        """Return what was read; raise RemoteProtocolError where a request says that a body follows."""
+        event = super().next_event()
+        if isinstance(event, h11.Request) and any(map(_announces_body, event.headers)):
+            raise h11.RemoteProtocolError("no body is taken here", error_status_hint=413)
+        return event
+
+
 class BoundedH11(Bounded, H11Protocol):
-    """A connection that is read slowly, by a parser with bounds of its own."""
+    """A connection of a probe, which sends few bytes and no body: the parser is dear, and takes any number of chunks.
+
+    Whoever sends more is refused, and nothing is read of it.
+    """
+
+    #: Bytes since the last answer.
+    _unanswered = 0
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.conn = WithoutBodies(h11.SERVER, PROBE_BYTES)
 
     def data_received(self, data: bytes) -> None:
-        """Read some bytes; where they end a request that was answered before, its time is over."""
-        coming = self.conn.their_state is h11.SEND_BODY
+        """Read some bytes, unless they are too many."""
+        self._unanswered += len(data)
+        if self._unanswered > PROBE_BYTES:
+            self.end("bytes")
+            return
         super().data_received(data)
-        if coming and self.conn.their_state is not h11.SEND_BODY and self.cycle.response_complete:
-            self._await_next()
+
+    def on_response_complete(self) -> None:
+        """Count what stands behind the request, and is read now."""
+        self._unanswered = len(self.conn.trailing_data[0])
+        super().on_response_complete()
 
 
 def that_fit(bounds: Bounds, *, descriptors: int) -> Bounds:
@@ -275,6 +304,11 @@ def raise_limit() -> int:
     except (OSError, ValueError):
         return soft
     return wanted
+
+
+def _announces_body(header: tuple[bytes, bytes]) -> bool:
+    name, value = header
+    return name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0") != b"")
 
 
 def _holder(address: str) -> str:

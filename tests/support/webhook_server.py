@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from placet.gateway.http.protocol import BoundedHttp
 from placet.runtime.health import serving
 
 
@@ -51,7 +52,7 @@ async def a_receiver() -> AsyncIterator[Receiver]:
     """Run a receiver on a free port of this machine."""
     receiver = Receiver()
     app = Starlette(routes=[Route("/{path:path}", receiver.take, methods=["GET", "POST"])])
-    async with serving(app, host="127.0.0.1", port=0) as server:
+    async with serving(app, host="127.0.0.1", port=0, http=BoundedHttp) as server:
         port = server.servers[0].sockets[0].getsockname()[1]
         receiver.url = f"http://127.0.0.1:{port}"
         yield receiver

@@ -56,8 +56,9 @@ async def is_answered(port: int) -> bool:
     return answer.startswith(b"HTTP/1.1 200")
 
 
-@READERS
-@pytest.mark.parametrize("how", STOPPED)
+@pytest.mark.parametrize(
+    ("how", "http"), [*((how, BoundedHttp) for how in STOPPED), ("nothing", BoundedH11), ("half a head", BoundedH11)]
+)
 async def test_a_request_that_does_not_become_whole_ends(how: str, http: type[Bounded]) -> None:
     """Whoever sends a part of a request, or nothing, is let go of without an answer."""
     async with reached(echo, http, replace(MANY, seconds=0.2)) as port:
@@ -128,15 +129,14 @@ async def test_what_comes_behind_a_request_takes_no_time_from_its_answer() -> No
         writer.close()
 
 
-@READERS
-async def test_a_request_that_was_answered_early_leaves_an_idle_connection(http: type[Bounded]) -> None:
+async def test_a_request_that_was_answered_early_leaves_an_idle_connection() -> None:
     """Once the rest of its body is there, the time for it is over: the next request may come later."""
 
     async def early(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    async with reached(early, http, replace(MANY, seconds=0.5)) as port:
+    async with reached(early, BoundedHttp, replace(MANY, seconds=0.5)) as port:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(POST + b"half")
         assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
@@ -176,6 +176,72 @@ async def test_an_address_has_so_many_connections(http: type[Bounded]) -> None:
         while not await is_answered(port):
             pass
         held[1][1].close()
+
+
+class Counting(BoundedH11):
+    """A probe's connection that counts what reaches it, and what its parser takes."""
+
+    came = parsed = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Count some bytes, which are parsed unless the connection is over."""
+        type(self).came += len(data)
+        super().data_received(data)
+        if not self.transport.is_closing():
+            type(self).parsed += len(data)
+
+
+@pytest.fixture
+def counting() -> type[Counting]:
+    """Return a reader that has counted nothing."""
+    return type("Counted", (Counting,), {})
+
+
+async def refused(begin: bytes, rest: bytes, http: type[Bounded]) -> tuple[bytes, int]:
+    """Send a request that never ends, as far as it is taken; return the answer and how often the app was asked."""
+    asked: list[str] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        await echo(scope, receive, send)
+
+    async with reached(app, http, MANY) as port:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        answer = b""
+        with suppress(ConnectionError):
+            writer.write(begin)
+            answer = await reader.read() if begin.endswith(b"\r\n\r\n") else b""
+            while True:
+                writer.write(rest)
+                await writer.drain()
+        writer.close()
+    return answer, len(asked)
+
+
+@pytest.mark.parametrize("framing", [b"transfer-encoding: chunked", b"content-length: 9000000000"])
+async def test_a_probe_has_no_body(framing: bytes, counting: type[Counting]) -> None:
+    """Who announces one is refused at once; of what they go on sending nothing is parsed, and soon nothing taken."""
+    begin = b"POST /healthz HTTP/1.1\r\nhost: here\r\n" + framing + b"\r\n\r\n"
+    answer, asked = await refused(begin, b"1\r\na\r\n" * 10_000, counting)
+    assert (b"HTTP/1.1 400", 0, len(begin), 0) == (answer[:12], asked, counting.came, counting.parsed)
+
+
+async def test_a_probe_has_a_small_head(counting: type[Counting]) -> None:
+    """A head without an end is parsed no further than 8 kB."""
+    _, asked = await refused(b"GET / HTTP/1.1\r\n", b"a:\r\n" * 1_000, counting)
+    assert (0, True) == (asked, counting.parsed <= 8_192)
+
+
+async def test_probes_behind_each_other_are_answered(counting: type[Counting]) -> None:
+    """A length of nothing is no body, and what was answered counts no more."""
+    get = GET.replace(b"\r\n\r\n", b"\r\ncontent-length: 0\r\n\r\n")
+    async with reached(echo, counting, MANY) as port:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        for _ in range(8_192 // len(get)):
+            writer.write(get * 3)
+            for _ in range(3):
+                assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
+        writer.close()
 
 
 @pytest.mark.parametrize(("proxies", "in_all", "answered"), [(("127.0.0.0/8",), 9, True), (("127.0.0.1",), 2, False)])
