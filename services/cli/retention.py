@@ -68,11 +68,10 @@ def purge(  # noqa: PLR0913 - each is an option
 
 
 def _stay(database: str, keys: Path | None) -> None:
-    """Purge until the process is told to end, with /metrics on the port for health where there is one."""
-    from prometheus_client import start_http_server
-
+    """Purge until the process is told to end, with health and metrics on their port where there is one."""
     from placet.deploy.retention.duty import purge_again_and_again
     from placet.deploy.retention.settings import RetentionSettings
+    from placet.runtime.health import telling_health
     from placet.runtime.logging import set_up_logging
     from placet.runtime.settings import what_is_wrong
 
@@ -83,9 +82,12 @@ def _stay(database: str, keys: Path | None) -> None:
     if not settings.retention_every_hours:
         fail("PLACET_RETENTION_EVERY_HOURS is 0: nothing is to be purged", code=2)
     set_up_logging(settings.log_level, settings.log_format)
-    if settings.health_port:
-        start_http_server(settings.health_port, settings.health_host)
-    _run(database, lambda found: purge_again_and_again(found, settings))
+
+    async def purging(found: Any) -> None:
+        async with telling_health(found.ready, settings):
+            await purge_again_and_again(found, settings)
+
+    _run(database, purging)
 
 
 @person.command("erase")

@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from placet.contracts.errors import PlacetError
 from placet.runtime.connections import IDLE_SECONDS, Bounded, BoundedH11, Bounds, Door, kept, raise_limit, that_fit
+from placet.runtime.settings import Settings
 
 Ready = Callable[[], Awaitable[bool]]
 
@@ -52,6 +53,16 @@ async def _answer(path: str, ready: Ready) -> tuple[int, str, bytes]:
         case "/metrics":
             return 200, CONTENT_TYPE_LATEST, generate_latest()
     return 404, "text/plain", b"not found\n"
+
+
+@asynccontextmanager
+async def telling_health(ready: Ready, settings: Settings) -> AsyncIterator[None]:
+    """Tell of health and metrics while the block runs, where the settings name a port for it. Raises CannotListen."""
+    if not settings.health_port:
+        yield
+        return
+    async with serving(health_app(ready), host=settings.health_host, port=settings.health_port):
+        yield
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from placet.contracts.topology import Destination, QueueSpec, permits_of
 from placet.runtime.bus import Bus, OnDelivery
 from placet.runtime.consumer import Consumer, Handler, Once
 from placet.runtime.database import Database, is_outage
-from placet.runtime.health import CannotListen, health_app, serving
+from placet.runtime.health import CannotListen, telling_health
 from placet.runtime.logging import set_up_logging
 from placet.runtime.outbox import Outbox
 from placet.runtime.rabbit import RabbitBus
@@ -206,9 +206,7 @@ async def run_until_told(service: Service, settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
-        if settings.health_port:
-            app = health_app(service.ready)
-            await stack.enter_async_context(serving(app, host=settings.health_host, port=settings.health_port))
+        await stack.enter_async_context(telling_health(service.ready, settings))
         others = asyncio.all_tasks()
         starting = asyncio.create_task(stack.enter_async_context(service.running()))
         told = asyncio.create_task(stopping.wait())

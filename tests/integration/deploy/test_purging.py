@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from placet.deploy.retention.duty import LAST, PURGED, PurgeGoesOnError, keep_of
 from placet.deploy.retention.purging import BLOCKS, Keep, purge
 from placet.deploy.retention.settings import RetentionSettings
 from placet.runtime.database import Database
+from tests.support.ports import free_port
 from tests.support.system import ROOT, until
 
 LETTER = """
@@ -227,3 +229,35 @@ def test_the_command_says_that_the_history_stays(database_url: str) -> None:
     command += ["--database", database_url, "--keys", "nowhere"]
     told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (1, True) == (told.returncode, "the history stays" in told.stderr)
+
+
+async def test_the_purge_that_stays_tells_of_its_health_as_services_do(database_url: str, tmp_path: Path) -> None:
+    """On the same port, with the same bounds: a request that announces a body is refused at once."""
+    port = free_port()
+    create_keys(tmp_path)
+    where = {"PLACET_HEALTH_HOST": "127.0.0.1", "PLACET_HEALTH_PORT": str(port)}
+    command = ["-m", "placet.cli", "purge", "--stay", "--database", database_url, "--keys", str(tmp_path)]
+    running = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=ROOT, env=os.environ | where)
+
+    async def ready() -> bool:
+        return await answer(port, b"GET /readyz HTTP/1.1\r\nhost: here\r\n\r\n") == b"HTTP/1.1 200"
+
+    try:
+        await until(ready, "the purge to be ready")
+        refused = await answer(port, b"POST /metrics HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\n")
+    finally:
+        running.terminate()
+        await running.wait()
+    assert b"HTTP/1.1 400" == refused
+
+
+async def answer(port: int, request: bytes) -> bytes:
+    """Return how the answer to a request begins; nothing where nobody listens."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        begin = await reader.readexactly(12)
+        writer.close()
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return b""
+    return begin
