@@ -25,6 +25,7 @@ from placet.contracts.messages import Message
 from placet.contracts.permit import CONSENT_VOID, permit_expired, verify_permit
 from placet.contracts.signed import refuse_void
 from placet.contracts.signing import Verifier
+from placet.domain.conditions import consent_lost
 from placet.domain.directory import Directory
 from placet.runtime.consumer import Arrival
 from placet.runtime.driver import DatabaseError
@@ -119,7 +120,7 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
     """
     permit = verify_permit(deps.verifier(), permitted.permit, permitted.call, pool=m.JOBS_POOL)
     refuse_void(permit.iat, work.restored_at)
-    if permit.by and deps.directory().has_lost(permit.by, permit.groups, permit.listed):
+    if permit.by and consent_lost(permit, permitted.call, deps.directory()):
         return CONSENT_VOID
     return await store.why_void(work.connection, permitted.call, permit.keys)
 

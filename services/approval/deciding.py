@@ -143,9 +143,14 @@ def _consent(made: Made, counting: Approval) -> Consent:
     voters = [voter, *(each for each in others if each.identity != voter.identity)]
     by = [each.identity for each in voters if is_person(each.identity)]
     groups: dict[str, list[list[str]]] = {}
+    conditions: dict[str, set[str]] = {}
     behind = list(voters)
     for each in voters:
+        for text in deciders.conditions_met(counting.approval_rule, ()):
+            conditions.setdefault(text, set()).add(each.identity)
         for seated, panels in _seated(counting, each, made.directory, behind_others(last, each.identity)):
+            for text in deciders.conditions_met(counting.approval_rule, panels):
+                conditions.setdefault(text, set()).add(seated.identity)
             found = _groups(counting, seated, panels)
             if found or seated is not each:
                 groups[seated.identity] = found
@@ -153,7 +158,8 @@ def _consent(made: Made, counting: Approval) -> Consent:
                 behind.append(seated)
     keys = [each.key_id for each in behind if each.key_id]
     listed = [each.identity for each in behind if each.keyless and is_person(each.identity)]
-    return Consent(made.after, by, keys, groups, listed)
+    met = {text: sorted(filter(is_person, people)) for text, people in sorted(conditions.items())}
+    return Consent(made.after, by, keys, groups, listed, met)
 
 
 def _seated(

@@ -21,6 +21,7 @@ from placet.contracts.permit import Permit, PermitMode, verify_permit
 from placet.contracts.signed import verify_signed
 from placet.contracts.signing import Verifier
 from placet.contracts.transitions import ExpectedRace
+from placet.domain.conditions import consent_lost
 from placet.executor import commit_store, rules, store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
@@ -45,7 +46,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=work.restored_at)
         if admission.event is Event.CLAIMED and each.permit.by:
-            left = worker.directory().has_lost(each.permit.by, each.permit.groups, each.permit.listed)
+            left = consent_lost(each.permit, each.attempt.call, worker.directory())
             admission = rules.consent_void() if left else admission
         wanted[arrival.cause.id] = each, admission
         work.cause = arrival.cause

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from placet.contracts.messages import COMMIT_TOOL, ToolCall
 from placet.contracts.permit import Permit
+from placet.domain.conditions import consent_lost
 from placet.domain.directory import Directory
 from placet.executor import rules
 from placet.executor.plans import arguments_of
@@ -23,5 +24,5 @@ async def why_void(connection: Connection, call: ToolCall, permit: Permit, direc
     named = arguments_of(call.arguments) if call.tool == COMMIT_TOOL else None
     about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": permit.keys}
     (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
-    revoked = row["revoked"] or directory.has_lost(permit.by, permit.groups, permit.listed)
+    revoked = row["revoked"] or consent_lost(permit, call, directory)
     return rules.void(stop=row["stopped"], revoked=revoked, late=False)

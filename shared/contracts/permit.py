@@ -81,6 +81,10 @@ class Permit(Value):
         default_factory=list,
         description="Of all these people those who showed no key: the directory has to list them when the call begins.",
     )
+    conditions: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Conditions of the rule in CEL, and which people have to meet each still when the call begins.",
+    )
     rule: str = Field(default="", description="Name of the rule that let the call through or held it.")
     rulebook: str = Field(default="", description="Digest of the rulebook that has that rule.")
 
@@ -103,6 +107,7 @@ class Consent:
     keys: Sequence[str] = ()
     groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     listed: Sequence[str] = ()
+    conditions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rule: str = ""
     rulebook: str = ""
 
@@ -110,7 +115,14 @@ class Consent:
     def people(self) -> dict[str, Any]:
         """Who said yes, as the claims of a permit have it."""
         groups = {person: [list(each) for each in panels] for person, panels in self.groups.items()}
-        return {"by": list(self.by), "keys": list(self.keys), "groups": groups, "listed": list(self.listed)}
+        conditions = {text: list(people) for text, people in self.conditions.items()}
+        return {
+            "by": list(self.by),
+            "keys": list(self.keys),
+            "groups": groups,
+            "listed": list(self.listed),
+            "conditions": conditions,
+        }
 
 
 #: Of a call that nobody was asked about.

@@ -6,18 +6,17 @@ members, an unknown approver is nobody, a condition without an answer is a no, a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from placet.contracts.errors import PlacetError
 from placet.contracts.messages import ApprovalRule, DecisionClaims, Escalation, Panel
 from placet.contracts.messages.approvals import Proof, strengths_met
 from placet.contracts.visitors import ANONYMOUS, ANSWERED
 from placet.domain.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, person_id, read_approver
+from placet.domain.conditions import holds, looks_at_call
 from placet.domain.directory import Directory
-from placet.domain.held import CalledFor, HeldCall
+from placet.domain.held import HeldCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,6 @@ class _NoCall:
 
 
 _NO_CALL = _NoCall()
-_CALL = re.compile(r"\bcall\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +190,15 @@ def _closed_by_condition(held: Held, voter: Voter, directory: Directory) -> froz
     """Return the panels of `also` whose own condition does not let a person decide."""
     rule = held.approval_rule
     pairs = zip(demanded(rule)[1:], rule.also, strict=True)
-    closed = [numbers for numbers, demand in pairs if not _holds(demand.condition, voter, directory, held.call)]
+    closed = [numbers for numbers, demand in pairs if not holds(demand.condition, voter.identity, directory, held.call)]
     return frozenset(number for numbers in closed for number in numbers)
+
+
+def conditions_met(rule: ApprovalRule, seats: Collection[int]) -> frozenset[str]:
+    """Return the conditions that somebody has to meet who sits in these panels."""
+    pairs = zip(demanded(rule)[1:], rule.also, strict=True)
+    own = {demand.condition for numbers, demand in pairs if any(number in seats for number in numbers)}
+    return frozenset(own | {rule.condition}) - {""}
 
 
 def all_panels(held: Held, voter: Voter, directory: Directory, voted: Collection[str] = ()) -> frozenset[int]:
@@ -245,7 +250,12 @@ def lets_in(rule: ApprovalRule, names: Iterable[str], agent: str, voter: Voter, 
     seated = not groups.isdisjoint(names) or voter.person in names or (OPERATORS in names and OPERATORS in voter.roles)
     known = person is None or person.active
     strong = rule.min_strength in strengths_met(voter.proof)
-    return seated and known and strong and (_looks_at_call(rule) or _holds(rule.condition, voter, directory, _NO_CALL))
+    return (
+        seated
+        and known
+        and strong
+        and (_looks_at_call(rule) or holds(rule.condition, voter.identity, directory, _NO_CALL))
+    )
 
 
 def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
@@ -327,7 +337,7 @@ def _barred(held: Held, voter: Voter, directory: Directory) -> bool:
         not _in_place(held, voter)
         or not _active(voter, directory)
         or _excluded(held, voter, directory)
-        or not _holds(held.approval_rule.condition, voter, directory, held.call)
+        or not holds(held.approval_rule.condition, voter.identity, directory, held.call)
     )
 
 
@@ -365,20 +375,7 @@ def _askers(held: Held, voter: Voter) -> set[str]:
 
 
 def _looks_at_call(rule: ApprovalRule) -> bool:
-    """Tell whether a condition may look at the call. A word in a string looks like it too: that only costs time."""
-    return any(_CALL.search(text) is not None for text in (rule.condition, *(each.condition for each in rule.also)))
-
-
-def _holds(text: str, voter: Voter, directory: Directory, call: CalledFor) -> bool:
-    if not text:
-        return True
-    # CEL weighs 8 MB: only where a rule has such a condition.
-    from placet.domain.person_condition import compile_person_condition, facts_of  # noqa: PLC0415
-
-    try:
-        return compile_person_condition(text).holds(facts_of(voter.identity, directory), call)
-    except PlacetError:
-        return False
+    return any(map(looks_at_call, (rule.condition, *(each.condition for each in rule.also))))
 
 
 def _among(approvers: Iterable[str], held: Held, voter: Voter, directory: Directory) -> bool:

@@ -109,7 +109,8 @@ class Premises:
         at = changes.get("at", datetime.now(UTC))
         more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime}
         after, by, keys = (changes.get(name, ()) for name in ("after", "by", "said_with"))
-        consent = Consent(after, by, keys, changes.get("groups", {}), changes.get("listed", ()))
+        own = {name: changes[name] for name in ("groups", "listed", "conditions") if name in changes}
+        consent = Consent(after, by, keys, **own)
         permit = issue_permit(signer, call, pool=pool, mode=changes.get("mode", "run"), **more, consent=consent)
         return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit, plan=changes.get("plan"))
 

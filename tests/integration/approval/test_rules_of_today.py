@@ -247,6 +247,27 @@ async def test_a_group_joined_after_a_vote_is_behind_the_permit_too(
     assert {"person:ada": [["leads"]]} == permit.groups
 
 
+async def test_the_conditions_that_people_met_are_behind_the_permit(
+    replica: Replica, gateway: Signer, verifier: Verifier, register: Register
+) -> None:
+    """The rule's for everybody, a demand's for who sits in it, here bob by ada: an executor asks whether they do still.
+
+    Where a rule has none the permit is as it was.
+    """
+    register.directory = Directory(people={name: Person(name, attributes={"a": "1"}) for name in ("ada", "bob")})
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, "key-ada", "key-bob")
+    every, his = '"a" in person.attributes', 'person.id == "person:bob"'
+    found = []
+    for condition, own in ((every, his), ("", "")):
+        also = [Demand(panels=[Panel(approvers=["person:bob"])], condition=own)]
+        rule = an_approval_rule(approvers=["person:ada"], also=also, condition=condition)
+        decision = partial(_by_key, gateway, await opened_by(replica, approval=rule))
+        await replica.send(decision("bob", verb="delegate", to="person:ada"))
+        found.append(_permit(await replica.send(decision("ada")), verifier).conditions)
+    assert [{every: ["person:ada", "person:bob"], his: ["person:bob"]}, {}] == found
+
+
 async def test_who_voted_themselves_is_not_behind_their_place(
     replica: Replica, gateway: Signer, verifier: Verifier
 ) -> None:

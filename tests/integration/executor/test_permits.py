@@ -310,3 +310,23 @@ async def test_somebody_who_left_since_voids_their_yes(place: Premises) -> None:
             assert not isinstance(in_their_place, CallResolved)
             assert kinds[name] == in_their_place.kind
     assert {"ada": "succeeded", "bob": "refused", "unlisted": "succeeded"} == kinds
+
+
+async def test_somebody_who_meets_the_rules_condition_no_more_since_voids_their_yes(place: Premises) -> None:
+    """H8: what the rule asks of those who decide, groups and attributes, is asked at the claim as it was at the yes."""
+    people = {"ada": {"attributes": {"department": "finance"}}, "bob": {"attributes": {"department": "sales"}}}
+    listed = {"people": people, "groups": {"seniors": ["ada"]}}
+    place.rulebook.write_text(json.dumps(json.loads(place.rulebook.read_text()) | listed))
+    by_department = 'person.attributes.department == "finance"'
+    by_group = '"seniors" in person.groups && call.arguments.a == 2.0'
+    kinds: dict[str, list[str]] = {"ada": [], "bob": []}
+    async with open_house(place) as house:
+        for name, told in kinds.items():
+            for text in (by_department, by_group, ""):
+                conditions = {text: [f"person:{name}"]} if text else {}
+                call, by = place.call("add", a=2, b=3), [f"person:{name}"]
+                await house.deliver(place.permitted(call, issuer="approval", by=by, conditions=conditions))
+                answer = await house.answer()
+                assert not isinstance(answer, CallResolved)
+                told.append(answer.kind)
+    assert {"ada": ["succeeded"] * 3, "bob": ["refused", "refused", "succeeded"]} == kinds
