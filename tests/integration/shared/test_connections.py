@@ -226,9 +226,10 @@ async def test_a_probe_has_no_body(framing: bytes, counting: type[Counting]) -> 
     assert (b"HTTP/1.1 400", 0, len(begin), 0) == (answer[:12], asked, counting.came, counting.parsed)
 
 
-async def test_a_probe_has_a_small_head(counting: type[Counting]) -> None:
-    """A head without an end is parsed no further than 8 kB."""
-    _, asked = await refused(b"GET / HTTP/1.1\r\n", b"a:\r\n" * 1_000, counting)
+@pytest.mark.parametrize("end", [b"", b"\r\n"], ids=["no end", "an end"])
+async def test_a_probe_has_a_small_head(end: bytes, counting: type[Counting]) -> None:
+    """What is beyond 8 kB is not parsed, also where all of it comes at once."""
+    _, asked = await refused(b"GET / HTTP/1.1\r\nhost: here\r\n" + b"a:\r\n" * 3_000 + end, b"a:\r\n" * 1_000, counting)
     assert (0, True) == (asked, counting.parsed <= 8_192)
 
 
