@@ -18,6 +18,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages import KeyOffered
 from placet.contracts.visitors import NAME_PATTERN
 from placet.domain.approvers import name_of
+from placet.gateway.conversations.access import check_credentials
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -34,7 +35,6 @@ from placet.gateway.identity.store.keys import (
     code_fits,
     count_codes,
     list_keys,
-    lock_key,
     may_make,
     revoke_key,
     take_over,
@@ -42,7 +42,7 @@ from placet.gateway.identity.store.keys import (
 from placet.gateway.identity.store.sessions import people_of
 from placet.gateway.store import reading
 from placet.runtime.sql import Connection
-from placet.runtime.work import Change, Work
+from placet.runtime.work import Change
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=StrictRoute)
 
@@ -155,7 +155,7 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     caller.need(Scope.ADMIN)
     scopes, own, offer = sorted(set(body.scopes)), caller.person == person_id(body.person), _NO_OFFER
     async with deps.runtime.units.begin() as work:
-        await _lock_own(work, caller)
+        await check_credentials(work.connection, caller)
         if not own and not RESERVED.isdisjoint(scopes):
             if not await may_make(work.connection, caller.tenant, body.person, RESERVED):
                 title = "Too many keys wait for this person to take them over."
@@ -210,7 +210,7 @@ async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -
 
 async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> TakenOverOut:
     async with deps.runtime.units.begin() as work:
-        await _lock_own(work, caller)
+        await check_credentials(work.connection, caller)
         taken = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
         if taken is None:
             raise Refused("There is no such key of yours to take over.", status=404, kind="not-found")
@@ -219,15 +219,6 @@ async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> T
         work.record(_change(caller, key_id, "taken-over", "active", "active", by=how, made_by=key.created_by))
     deps.authenticator.forget(key_id)
     return TakenOverOut(**_out(key).model_dump(), key=secret)
-
-
-async def _lock_own(work: Work, caller: Caller) -> None:
-    """Raise Refused (401) where the caller's key was revoked or taken over at another replica: no key comes from it.
-
-    Callers are remembered for a second, and what a key makes outlives it.
-    """
-    if caller.key_id and not await lock_key(work.connection, caller.key_id, own=caller.own_key):
-        raise Refused("The credentials are not valid.", status=401, kind="unauthorized")
 
 
 @router.delete("/{key_id}", status_code=204, responses=described(401, 403, 404, 503))

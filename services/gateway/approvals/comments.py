@@ -22,6 +22,7 @@ from placet.gateway.approvals.store.comments import (
     has_comment,
     list_comments,
 )
+from placet.gateway.conversations.access import check_credentials
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -109,6 +110,7 @@ async def comment(
     place = {"tenant": row["tenant"], "approval_id": row["approval_id"]}
     words: dict[str, Any] = {"person": caller.person, "text": said.text, "question": question}
     async with units.begin() as work:
+        await check_credentials(work.connection, caller)
         made = await add_comment(work.connection, **place, **words, comment_id=comment_id)
         if made is not None:
             work.emit(ApprovalCommented(**place, **words, comment_id=made.id, said_in=said_in))

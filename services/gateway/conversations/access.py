@@ -7,6 +7,7 @@ from placet.gateway.conversations import store
 from placet.gateway.conversations.store import Conversation
 from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import Scope
+from placet.gateway.identity.store.keys import find_keys
 from placet.runtime.sql import Connection
 
 
@@ -71,8 +72,22 @@ async def token_holds(connection: Connection, caller: Caller) -> bool:
     return found is not None and came_in_time(caller, found)
 
 
+async def check_credentials(connection: Connection, caller: Caller) -> None:
+    """Raise NoCaller where the caller's token or key is good no more.
+
+    Callers are remembered for a second, whatever happens at other replicas: what is made for one, and is good or stands
+    for longer, asks in its transaction.
+    """
+    if not await token_holds(connection, caller):
+        raise no_token()
+    if caller.key_id:
+        key = (await find_keys(connection, [caller.key_id])).get(caller.key_id)
+        if key is None or key.revoked_at is not None or (key.taken_over_at is not None) != caller.own_key:
+            raise no_token()
+
+
 def no_token() -> NoCaller:
-    """Return the answer for a conversation's token that was replaced or taken back."""
+    """Return the answer for a token or key that was replaced, taken back, taken over or revoked."""
     return NoCaller("The credentials are not valid.")
 
 

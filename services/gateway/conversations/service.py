@@ -18,7 +18,14 @@ from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
 from placet.contracts.visitors import ANSWERED
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import store
-from placet.gateway.conversations.access import came_in_time, check_writable, find_for, no_conversation, no_token
+from placet.gateway.conversations.access import (
+    came_in_time,
+    check_credentials,
+    check_writable,
+    find_for,
+    no_conversation,
+    no_token,
+)
 from placet.gateway.conversations.rules import author_of
 from placet.gateway.conversations.store import Conversation, Opening, Place
 from placet.gateway.identity.auth import Caller
@@ -94,7 +101,8 @@ async def open_conversation(
     """Open a conversation and return its id, made of the one given or of a new one, and its token, shown this once.
 
     One that is open already stays as it is, and the token that is returned then is worth nothing; so is one that is to
-    be good for no seconds. Raises Refused: 403 (or an id that only jobs give), 422 (there is no such agent).
+    be good for no seconds. Raises Refused: 401 (the caller's key was revoked meanwhile), 403 (or an id that only jobs
+    give), 422 (there is no such agent).
     """
     may_open(caller)
     agent = known_agent(agents, caller.tenant, plan.agent)
@@ -115,7 +123,8 @@ async def open_conversation(
         opener_decides=decides,
         relayed_by=" ".join(each for each in caller.holders if not (decides and each == caller.person)),
     )
-    async with units.database.single() as connection:
+    async with units.database.transaction() as connection:
+        await check_credentials(connection, caller)
         await store.open_conversation(connection, opening)
     return place[1], token
 
@@ -135,6 +144,7 @@ async def renew_token(
         if found is None:
             raise no_conversation()
         if not revoke:
+            await check_credentials(work.connection, caller)
             await store.note_relay(work.connection, place, caller.holders)
         taker = caller.person if caller.holders else None
         hashed = None if revoke else hash_secret(token)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.builders import a_posted_message
+from tests.integration.gateway.test_consents import a_card
 from tests.integration.gateway.test_events import never
 from tests.support.gateway import House, a_conversation, listen, open_house
 
@@ -122,7 +123,7 @@ async def test_a_token_that_was_taken_back_is_nobodys(house: House) -> None:
     )
 
 
-async def writes(client: httpx.AsyncClient, conversation: str) -> list[int]:
+async def writes(client: httpx.AsyncClient, conversation: str, approval: str) -> list[int]:
     """Return the statuses of everything that outlives the token with which it is asked for."""
     path = f"/v1/conversations/{conversation}"
     answers = [
@@ -131,6 +132,7 @@ async def writes(client: httpx.AsyncClient, conversation: str) -> list[int]:
         await client.post(f"{path}/messages", json={"text": "still here"}),
         await client.post(f"{path}/stop"),
         await client.post(f"{path}/end"),
+        await client.post(f"/v1/approvals/{approval}/comments", json={"text": "still here"}),
     ]
     return [each.status_code for each in answers]
 
@@ -139,7 +141,8 @@ async def writes(client: httpx.AsyncClient, conversation: str) -> list[int]:
 async def test_a_token_that_is_remembered_changes_nothing(two_gateways: House, how: str) -> None:
     """Its owner takes it back or renews it: within the second in which it is known still, here and elsewhere, too."""
     async with two_gateways.client(two_gateways.key("chat")) as client:
-        conversation, token = await a_conversation(client)
+        conversation, token = await a_conversation(client, visitor="v-42")
+        approval = (await a_card(two_gateways, conversation))["approval_id"]
         path = f"/v1/conversations/{conversation}"
         async with (
             two_gateways.client(token) as here,
@@ -148,12 +151,27 @@ async def test_a_token_that_is_remembered_changes_nothing(two_gateways: House, h
             for each in (here, there):
                 (await each.post(f"{path}/messages", json={"text": "hello"})).raise_for_status()
             changed = await client.request(how, f"{path}/token")
-            refused = [await writes(here, conversation), await writes(there, conversation)]
+            refused = [await writes(each, conversation, approval) for each in (here, there)]
         if how == "POST":
             async with two_gateways.client(changed.json()["token"]) as visitor:
                 assert (await visitor.post(f"{path}/messages", json={"text": "me"})).is_success
     (row,) = two_gateways.query("SELECT token_hash IS NULL, ended_at IS NULL FROM gateway.conversations")
-    assert ([[401] * 5] * 2, (how == "DELETE", True)) == (refused, row)
+    assert ([[401] * 6] * 2, (how == "DELETE", True)) == (refused, row)
+
+
+async def test_no_token_comes_from_a_key_that_was_revoked_at_another_replica(house: House) -> None:
+    """Neither a new conversation's nor a known one's: its owner's next key would keep it good."""
+    stolen, other = house.key("chat"), house.key("chat")
+    async with house.client(other) as ada, house.client(stolen) as thief:
+        conversation, token = await a_conversation(ada)
+        path = f"/v1/conversations/{conversation}"
+        before = (await thief.get(path)).status_code
+        revoking = "UPDATE gateway.api_keys SET revoked_at = now(), revoked_by = 'x' WHERE key_id = %s"
+        house.query(revoking, stolen.split("_")[1])
+        made = [(await thief.post(each)).status_code for each in ("/v1/conversations", f"{path}/token")]
+        async with house.client(token) as visitor:
+            still = (await visitor.get(path)).status_code
+    assert (200, [401, 401], 200) == (before, made, still)
 
 
 async def test_of_two_renewals_at_once_one_wins(two_gateways: House) -> None:

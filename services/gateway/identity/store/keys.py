@@ -142,14 +142,6 @@ async def lock_secret(connection: Connection, key_id: str, secret_hash: str) -> 
     return found.one_or_none() is not None
 
 
-async def lock_key(connection: Connection, key_id: str, *, own: bool) -> bool:
-    """Tell whether a key works, and is its owner's alone as `own` says; keep it so until the transaction ends."""
-    c = API_KEYS.c
-    here = (c.key_id == key_id, c.taken_over_at.is_not(None) == own, c.revoked_at.is_(None))
-    found = await connection.execute(sa.select(c.key_id).where(*here).with_for_update(read=True))
-    return found.one_or_none() is not None
-
-
 async def code_fits(connection: Connection, key_id: str, code: str) -> bool:
     """Tell whether this is the code of a key; a wrong one counts, and after CODE_TRIES_MAX none is right."""
     c = API_KEYS.c
