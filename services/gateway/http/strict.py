@@ -30,6 +30,8 @@ FAULTS_DESCRIBED_MAX = 200
 #: Bytes of a body's type, and of a request's cookies: both are split into parts, each of which takes its time. Names of
 #: types have 127 at most (RFC 4288), and beside them stands how letters are written; we set cookies of a few hundred.
 TYPE_BYTES_MAX, COOKIE_BYTES_MAX = 256, 8_192
+#: Parameters of an address; a page of the inbox has at most a few dozen.
+PARAMETERS_MAX = 256
 
 
 def _refuse_faults(model: TypeAdapter[Any], value: Any) -> None:
@@ -183,6 +185,8 @@ def _refusal(scope: Scope, bytes_max: int) -> Response | None:
         return problem(415, detail="The type of the body is too long.")
     if any(value.strip().lower().startswith(b"multipart/") for value in kinds):
         return problem(415, detail="No page and no route takes a body of several parts.")
+    if scope["query_string"].count(b"&") >= PARAMETERS_MAX:
+        return problem(414, detail="The address has too many parameters.")
     if sum(map(len, cookies)) > COOKIE_BYTES_MAX:
         return problem(431, detail="The cookies of this site are too long.")
     return None

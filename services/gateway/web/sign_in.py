@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import structlog
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.contracts.errors import Refused
@@ -21,7 +21,7 @@ from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
 from placet.gateway.identity.store.keys import find_keys, newest_admin_key
 from placet.gateway.store import reading
 from placet.gateway.web.inbox import back_of
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, error_page, field, render
 from placet.surfaces.texts import text
 
 log = structlog.get_logger(__name__)
@@ -30,6 +30,8 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 #: Name of the cookie that a browser brings back from the provider: who could set another's would sign it in as theirs.
 ATTEMPT = "placet_login"
+#: Fields of the form of somebody who is not known yet, each of which takes its time: a key, and where to go.
+FIELDS_MAX = 8
 
 
 @router.get("/sign-in")
@@ -41,12 +43,12 @@ async def ask(request: Request, deps: DepsOf, back: str = "/", unsent: str = "")
 
 
 @router.post("/sign-in")
-async def sign_in(
-    request: Request, deps: DepsOf, key: Annotated[str, Form(max_length=200)] = "", back: Annotated[str, Form()] = "/"
-) -> Response:
+async def sign_in(request: Request, deps: DepsOf) -> Response:
     """Begin a session with an API key."""
     _refuse_other_sites(request, deps)
-    secret = parse_secret(key.strip())
+    form = await request.form(max_files=0, max_fields=FIELDS_MAX)
+    back = field(form, "back") or "/"
+    secret = parse_secret(field(form, "key").strip())
     if secret is None or not secret.key_id or not await deps.authenticator.key_works(secret):
         log.warning("sign_in.refused")
         return _door(request, deps, back, text(wished(request), "That API key is not valid."))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
+from placet.gateway.app import FORM_BYTES_MAX
 from placet.gateway.http.protocol import HEAD_MAX
 from tests.support.gateway import House
 
@@ -57,9 +58,17 @@ def fillings() -> Iterator[tuple[str, str]]:
             yield name, begin + (separator * FULL)[: FULL - len(begin)]
 
 
-async def seconds_of(app: Any, path: str, method: str = "GET", header: tuple[str, str] | None = None) -> float:
+async def seconds_of(
+    app: Any,
+    path: str,
+    method: str = "GET",
+    header: tuple[str, str] | None = None,
+    *,
+    query: bytes = b"",
+    form: bytes = b"key=a",
+) -> float:
     """Return how much of the processor a request takes for which nobody shows who they are: the least of some."""
-    body = b"key=a" if method == "POST" else b""
+    body = form if method == "POST" else b""
     headers = {"content-type": FORM, "content-length": str(len(body))} if body else {}
     headers |= dict([header] if header else [])
     scope: dict[str, Any] = {
@@ -69,7 +78,7 @@ async def seconds_of(app: Any, path: str, method: str = "GET", header: tuple[str
         "method": method,
         "scheme": "http",
     }
-    scope |= {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": ""}
+    scope |= {"path": path, "raw_path": path.encode(), "query_string": query, "root_path": ""}
     scope |= {"headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
     scope |= {"server": ("127.0.0.1", 80), "client": ("127.0.0.1", 9)}
 
@@ -106,4 +115,17 @@ async def test_no_header_that_anybody_may_send_is_dear(house: House, path: str, 
     app = house.gateways[0].app
     probe = await seconds_of(app, "/healthz")
     spent = {(name, value[-6:]): await seconds_of(app, path, method, (name, value)) for name, value in fillings()}
+    assert {} == {which: round(seconds / probe) for which, seconds in spent.items() if seconds > DEAR * probe}
+
+
+@pytest.mark.parametrize("path", DOORS)
+async def test_no_parameters_that_anybody_may_send_are_dear(house: House, path: str) -> None:
+    """As many as an address takes, and as many fields as a form of nobody known has."""
+    app = house.gateways[0].app
+    probe = await seconds_of(app, "/healthz")
+    most = next((size for begin, size in FORM_BYTES_MAX.items() if path.startswith(begin)), FULL)
+    spent = {}
+    for each in (b"a&", b"&", b"a=b&", b"%61&", b"+&", b";", b"a="):
+        spent["query", each] = await seconds_of(app, path, query=(each * FULL)[:16_000])
+        spent["form", each] = await seconds_of(app, path, "POST", form=(each * FULL)[:most])
     assert {} == {which: round(seconds / probe) for which, seconds in spent.items() if seconds > DEAR * probe}

@@ -60,7 +60,7 @@ async def test_nobody_sends_a_large_body(house: House) -> None:
 async def test_forms_that_nobody_known_sends_are_small(house: House, form: str) -> None:
     """A link may be old, and a key none: a form has what it takes to vote or to sign in, and not what a body has."""
     path = f"/l/{a_link(house.url, waiting(house))}" if form == "/l/" else form
-    head = "content-type: application/x-www-form-urlencoded\r\n"
+    head = "origin: http://here\r\ncontent-type: application/x-www-form-urlencoded\r\n"
     declared = await answered(house, "POST", path, f"{head}content-length: {FORM_BYTES_MAX[form] + 1}\r\n")
     size = FORM_BYTES_MAX[form] + 1
     chunk = b"%x\r\n" % (2 * size) + b"a" * size
