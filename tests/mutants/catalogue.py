@@ -634,4 +634,20 @@ MUTANTS = (
         "",
         ("tests/integration/shared/test_too_large.py",),
     ),
+    Mutant(
+        "alive-repeated",
+        "a call that is safe to repeat is begun again while its worker is at it",
+        _QUERIES,
+        "AND lease_until <= now()\n    AND state = 'running' AND idempotent",
+        "\n    AND state = 'running' AND idempotent",
+        ("tests/integration/executor/test_sweeper.py",),
+    ),
+    Mutant(
+        "probe-too-early",
+        "a probe looks for the effect of a lost call while its tool may still run",
+        _QUERIES,
+        "AND clock_timestamp() >=\n",
+        "AND clock_timestamp() <>\n",
+        ("tests/integration/executor/test_unknown_outcomes.py",),
+    ),
 )

@@ -200,13 +200,16 @@ async def test_lost_calls_of_other_pools_are_left_alone(place: Premises, tool: s
     assert place.execution(call).finished_at is not None
 
 
-async def test_a_live_lease_is_left_alone(house: House) -> None:
-    """A worker that is not silent keeps its call."""
-    gate = a_gate("alive")
-    call = house.premises.call("wait", gate="alive")
+@pytest.mark.parametrize("tool", ["wait", "wait_repeatable", "wait_verified"])
+async def test_a_live_lease_is_left_alone(house: House, tool: str) -> None:
+    """A worker that is not silent keeps its call, whatever could be done about one that is lost."""
+    gate = a_gate(name := new_id())
+    call = house.premises.call(tool, gate=name)
     await house.deliver(house.premises.permitted(call))
     await gate.has_begun()
+    house.premises.pass_deadline(call)
     assert 0 == await house.sweep_all()
+    assert (1, []) == (len(gate.attempts), gate.looks)
     gate.opened.set()
     answer = await house.answer()
     assert isinstance(answer, ToolCallFinished)

@@ -64,6 +64,16 @@ async def test_a_probe_that_finds_the_effect_ends_a_lost_call_as_succeeded(place
     assert ["claimed", "probed", "succeeded"] == place.history(call)
 
 
+async def test_a_probe_does_not_look_while_the_tool_may_still_run(place: Premises) -> None:
+    """Its worker may be cut off from the database alone, and what is not there yet may come: the call waits."""
+    call, gate = await a_lost_call(place, "wait_verified", DidNotRun())
+    place.sql("UPDATE executor.executions SET begun_at = clock_timestamp() WHERE call_id = :id", id=call.call_id)
+    async with open_house(place) as house:
+        assert 0 == await house.sweep_all()
+    assert ("running", 1, []) == (place.execution(call).state, len(gate.attempts), gate.looks)
+    assert ["claimed"] == place.history(call)
+
+
 async def test_a_probe_that_finds_no_effect_ends_a_lost_call_as_failed(place: Premises) -> None:
     """Told like a call that never ran, so that what it took of limits comes back; it is not repeated."""
     async with open_house(place) as house:
