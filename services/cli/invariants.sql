@@ -31,6 +31,15 @@ FROM agent.turns WHERE lease_until < current_setting('placet.settled')::timestam
 UNION ALL
 SELECT tenant, approval_id, 'an approval past its end at ' || expires_at
 FROM approval.approvals WHERE state = 'pending' AND expires_at < current_setting('placet.settled')::timestamptz
+UNION ALL
+-- A card that is due and may be shown: its channel may have to wait.
+SELECT d.tenant, d.delivery_id, 'a card whose lease ran out at ' || d.lease_until
+FROM notifier.deliveries AS d
+WHERE d.state = 'due' AND greatest(d.lease_until, d.due_at) < current_setting('placet.settled')::timestamptz
+    AND d.lease_until IS NOT NULL AND NOT EXISTS (
+        SELECT FROM notifier.paces AS p WHERE p.tenant IN (d.tenant, '') AND p.channel = d.channel
+            AND p.free_at >= current_setting('placet.settled')::timestamptz
+    )
 
 -- name: calls_have_one_answer
 -- 3: The log of a conversation has exactly one answer to each call that is answered, and none to another.
@@ -213,6 +222,10 @@ WHERE v.effect <> 'require_approval' OR (a.edited IS NULL AND a.digest <> v.dige
     rule.judged - rule.times <> a.approval_rule - rule.times
     OR NOT coalesce(rule.judged -> 'escalations', '[]') @> coalesce(a.approval_rule -> 'escalations', '[]')
 ) AND concat(v.approval, a.approval_rule) NOT LIKE '%:erased-%'
+UNION ALL
+-- Both go with their conversation, in one transaction.
+SELECT a.tenant, a.approval_id, 'asked without any verdict' FROM approval.approvals AS a
+WHERE NOT EXISTS (SELECT FROM policy.verdicts AS v WHERE v.call_id = a.call_id)
 
 -- name: tools_are_as_they_were_judged
 -- 17: A tool ran with the schema that its call was judged and approved by.
@@ -227,7 +240,12 @@ FROM policy.verdicts AS v
 WHERE NOT EXISTS (SELECT FROM policy.activations AS a WHERE a.digest = v.rulebook_digest)
 
 -- name: quorum_was_reached
--- 19: As many different people as the rule wants said yes to the arguments as they ran, and none was shut out.
+-- 19: Each yes that the rule wants was said to the arguments as they ran, by as many different people of those whom it
+-- names, as surely known as it wants, and none was shut out. Who is in a group changes: anybody may have been, then.
+WITH yes AS NOT MATERIALIZED (
+    SELECT d.* FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
+    WHERE d.outcome = 'accepted' AND d.verb IN ('approve', 'edit') AND d.arguments_revision = a.arguments_revision
+)
 SELECT a.tenant, a.approval_id AS subject, said.people || ' people said yes' AS found
 FROM approval.approvals AS a
 CROSS JOIN LATERAL (
@@ -241,18 +259,38 @@ CROSS JOIN LATERAL (
                 WHERE e.commit_call_id = a.call_id AND CAST(nullif(x.call, '') AS json) ->> 'requester' = d.person
             )
         ), false) AS by_requester
-    FROM approval.decisions AS d
-    WHERE d.approval_id = a.approval_id AND d.tenant = a.tenant AND d.outcome = 'accepted'
-        AND d.verb IN ('approve', 'edit') AND d.arguments_revision = a.arguments_revision
+    FROM yes AS d WHERE d.approval_id = a.approval_id AND d.tenant = a.tenant
 ) AS said
-WHERE a.state = 'approved' AND (
-    said.people < least(
-        coalesce((a.approval_rule ->> 'approvals')::int, 1),
-        (SELECT min(coalesce((panel ->> 'approvals')::int, 1))
-            FROM jsonb_array_elements(a.approval_rule -> 'alternatives') AS panel)
+WHERE a.state = 'approved' AND ((said.by_requester AND a.approval_rule -> 'exclude' ? 'requester') OR EXISTS (
+    -- A yes that was needed, and that no way to say it has.
+    SELECT FROM (
+        SELECT a.approval_rule || coalesce(a.approval_rule -> 'alternatives', '[]') AS panels
+        UNION ALL SELECT demand -> 'panels' FROM jsonb_array_elements(a.approval_rule -> 'also') AS demand
+    ) AS demanded
+    WHERE NOT EXISTS (
+        SELECT FROM jsonb_array_elements(demanded.panels) AS panel
+        WHERE coalesce((panel ->> 'approvals')::int, 1) <= (
+            SELECT count(DISTINCT d.person) FROM yes AS d
+            WHERE d.approval_id = a.approval_id AND d.tenant = a.tenant
+                AND coalesce(array_position('{link,chat,slack,web}', a.approval_rule ->> 'min_strength'), 1)
+                    <= CASE d.proof WHEN 'link' THEN 1 WHEN 'conversation_token' THEN 2 WHEN 'slack' THEN 3 ELSE 4 END
+                AND EXISTS (
+                    -- For themselves, or for who let them; whom an escalation asked decides in every panel.
+                    SELECT FROM (
+                        SELECT d.person, d.roles UNION ALL SELECT given #>> '{by,person}', given #> '{by,roles}'
+                        FROM jsonb_path_query(a.delegations, '$[*]') AS given WHERE given ->> 'to' = d.person
+                    ) AS place
+                    JOIN jsonb_array_elements_text(
+                        coalesce(panel -> 'approvers', '[]')
+                        || jsonb_path_query_array(a.approval_rule, '$.escalations[*].approvers[*]')
+                    ) AS named ON named = place.person OR place.person LIKE '%erased-%'
+                        OR (named = 'requester' AND place.person = a.requester)
+                        OR (d.proof <> 'conversation_token' AND (named LIKE 'group:%'
+                            OR (named = 'operators' AND (place.roles = '[]' OR place.roles ? 'operators'))))
+                )
+        )
     )
-    OR (said.by_requester AND a.approval_rule -> 'exclude' ? 'requester')
-)
+))
 
 -- name: decided_in_time
 -- 21, 27: Nobody decides after the end of an approval, and nothing begins after the end of its permit.
@@ -344,10 +382,10 @@ FROM executor.executions AS e JOIN approval.approvals AS a USING (tenant, call_i
 WHERE e.begun_at IS NOT NULL AND e.permit_issuer = 'approval' AND e.pool <> a.pool
 
 -- name: successes_ran
--- 15: What succeeded, ran; of the calls that policy judged all but jobs, which have no execution, were executed.
+-- 15: What succeeded, ran: all but jobs, which have no execution, and the answer of a turn, which nobody judges.
 SELECT c.tenant, c.call_id AS subject, 'succeeded, and no executor has it' AS found
-FROM agent.tool_calls AS c JOIN policy.verdicts AS v USING (tenant, call_id)
-WHERE c.result_kind = 'succeeded' AND c.tool <> 'accomplish'
+FROM agent.tool_calls AS c
+WHERE c.result_kind = 'succeeded' AND c.tool NOT IN ('accomplish', 'final_answer')
     AND NOT EXISTS (SELECT FROM executor.executions AS e WHERE e.call_id = c.call_id)
 
 -- name: moves_are_of_the_machine
@@ -400,6 +438,20 @@ FROM step WHERE before IS NOT NULL AND from_state IS DISTINCT FROM before
 UNION ALL
 SELECT step.tenant, subject_id, machine || ' is ' || state || ', its history ends with ' || to_state
 FROM step JOIN stored USING (machine, subject_id) WHERE next IS NULL AND state <> to_state
+UNION ALL
+-- What is older than the oldest block that is kept may have outlasted its history.
+SELECT bare.tenant, subject_id, 'without any history since ' || since
+FROM (
+    SELECT a.tenant, a.approval_id AS subject_id, a.created_at AS since FROM approval.approvals AS a
+    WHERE NOT EXISTS (
+        SELECT FROM approval.history AS h WHERE h.machine = 'approval' AND h.subject_id = a.approval_id)
+    UNION ALL
+    SELECT e.tenant, e.call_id, coalesce(e.begun_at, e.finished_at) FROM executor.executions AS e
+    WHERE NOT EXISTS (
+        SELECT FROM executor.history AS h WHERE h.machine = 'execution' AND h.subject_id = e.call_id)
+) AS bare
+WHERE since > coalesce(
+    (SELECT min(c.sealed_at) FROM gateway.checkpoints AS c WHERE c.tenant = bare.tenant), '-infinity')
 
 -- name: steps_are_in_order
 -- 15, 26: A call is proposed, then opened for people, decided, begun, ended and answered, by the database's clock.
@@ -488,6 +540,13 @@ FROM (
     FROM approval.decisions AS d JOIN approval.approvals AS a USING (approval_id) WHERE d.outcome = 'accepted'
     UNION ALL SELECT e.tenant, e.call_id, v.tenant
     FROM executor.executions AS e JOIN policy.verdicts AS v USING (call_id)
+    UNION ALL SELECT e.tenant, e.call_id, a.tenant
+    FROM executor.executions AS e JOIN approval.approvals AS a USING (call_id)
+    UNION ALL SELECT w.tenant, n.call_id, e.tenant
+    FROM executor.workspace_entries AS n JOIN executor.workspaces AS w USING (workspace_id)
+    JOIN executor.executions AS e ON e.call_id = n.call_id
+    UNION ALL SELECT d.tenant, d.edit_id, a.tenant
+    FROM approval.edits AS d JOIN approval.approvals AS a USING (approval_id)
     UNION ALL SELECT n.tenant, n.delivery_id, a.tenant
     FROM notifier.deliveries AS n JOIN approval.approvals AS a USING (approval_id)
     UNION ALL SELECT u.tenant, u.call_id, g.tenant FROM policy.grant_uses AS u JOIN policy.grants AS g USING (grant_id)
@@ -533,8 +592,11 @@ SELECT tenant, subject_id AS subject, machine || ' at ' || at AS found
 FROM (
     SELECT tenant, machine, subject_id, at FROM agent.history
     UNION ALL SELECT tenant, machine, subject_id, at FROM approval.history
+    UNION ALL SELECT tenant, machine, subject_id, at FROM dead_letters.history
     UNION ALL SELECT tenant, machine, subject_id, at FROM executor.history
     UNION ALL SELECT tenant, machine, subject_id, at FROM gateway.history
+    UNION ALL SELECT tenant, machine, subject_id, at FROM jobs.history
+    UNION ALL SELECT tenant, machine, subject_id, at FROM notifier.history
     UNION ALL SELECT tenant, machine, subject_id, at FROM policy.history
     UNION ALL SELECT tenant, 'approval', approval_id, created_at FROM approval.approvals
     UNION ALL SELECT tenant, 'execution', call_id, begun_at FROM executor.executions
