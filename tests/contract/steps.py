@@ -51,6 +51,8 @@ ACTS: Names = {
     **dict.fromkeys(("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec"), frozenset()),
     **dict.fromkeys(("subprocess_shell", "Popen", "check_call", "check_output", "system", "popen"), frozenset()),
     **dict.fromkeys(("import_module", "write_text", "write_bytes"), frozenset()),
+    # Files, as a path has it; its `replace` is told from a text's by what it is given.
+    **dict.fromkeys(("unlink", "rename", "rmdir", "symlink_to", "hardlink_to"), frozenset()),
 }
 STEPS: Names = {**STORING, **ACTS}
 #: How names of Slack's methods begin.
@@ -58,6 +60,7 @@ ACTS_BEGIN = ("chat_", "views_", "files_", "conversations_", "reactions_", "pins
 #: How acts of Python's own modules are called in full whose names alone say nothing.
 ACTS_IN_FULL = (
     *("os.posix_spawn", "os.spawn", "os.exec", "os.fork", "os.rename", "os.replace", "os.unlink", "os.remove"),
+    *("os.link", "os.symlink", "os.truncate", "os.rmdir"),
     *("shutil.", "runpy."),
 )
 #: What a library hands in as a function, and a parameter is called.
@@ -215,6 +218,11 @@ def _note(found: Function, node: ast.AST, module: _Module) -> None:
         case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open")) if module.names is STEPS and _writes(node):
             found.steps += 1
             found.does.append("open(to write)")
+        case ast.Call(func=ast.Attribute(attr="replace") as moves, args=[_], keywords=[]) if (
+            module.names is STEPS and not module.in_full(moves)
+        ):
+            found.steps += 1
+            found.does.append(_short(moves))
         case ast.Name() | ast.Attribute() if module.is_step(node):
             found.steps += 1
             found.does.append(_short(node))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from placet.contracts.topology import QUEUES, SERVICES
+from placet.deploy.rabbitmq.rights import SENDERS
 from placet.runtime.points import POINTS
 from tests.contract.steps import STEPS, STORING, Function, functions, ways_out
+from tests.support.kill_points import AT
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("services", "shared") for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -105,6 +108,11 @@ def test_every_way_out_is_listed() -> None:
         "from prometheus_client import push_to_gateway\n    push_to_gateway('h', 'j', None)",
         "importlib.import_module('httpx')",
         "Path('/x').write_text('y')",
+        "Path('/x').unlink()",
+        "Path('/x').rename('y')",
+        "await asyncio.to_thread(path.unlink, missing_ok=True)",
+        "path.replace(other)",
+        "os.symlink('x', 'y')",
         "with open('/x', 'w') as file:\n        pass",
         "with Path('/x').open(mode='ab') as file:\n        pass",
         "await say('x')",
@@ -170,13 +178,40 @@ def test_a_planted_way_out_is_seen(planted: str, library: str) -> None:
     assert [library] == ways_out(f"def f():\n    {planted}\n", LIST["harmless"])
 
 
-def test_every_point_is_reached_somewhere_and_no_other() -> None:
-    """The names in the code are those of the table."""
-    named = {
+def named_in(paths: Iterable[Path]) -> set[str]:
+    """Return the points that stand in files."""
+    return {
         node.args[0].value
-        for path in SOURCES
+        for path in paths
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "points.reached"
-        if isinstance(node.args[0], ast.Constant)
+        if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
     }
-    assert set(POINTS) == named
+
+
+def test_every_point_is_reached_somewhere_and_no_other() -> None:
+    """The names in the code are those of the table."""
+    assert set(POINTS) == named_in(SOURCES)
+
+
+#: Whose points those of the runtime are: of who has a queue, who may publish, and who writes anything.
+RUNTIME = {
+    "consumer": {spec.service for spec in QUEUES} | {"executor"},
+    "outbox": {service for senders in SENDERS.values() for service in senders},
+    "work": {*SERVICES},
+}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_is_killed_at_every_point_that_it_can_reach(service: str) -> None:
+    """Its own, and those of the runtime by what it is brought and may send: a pair without a kill fails here."""
+    of_runtime = {file for file, services in RUNTIME.items() if service in services}
+    own = [path for path in SOURCES if path.is_relative_to(ROOT / "services" / service)]
+    assert named_in([*own, *(ROOT / f"shared/runtime/{file}.py" for file in of_runtime)]) == {*AT[service]}
+
+
+def test_every_point_outside_of_the_services_is_somebodys() -> None:
+    """A file of the runtime with points that no service is said to reach fails here."""
+    files = [path for path in SOURCES if path.is_relative_to(ROOT / "shared") and named_in([path])]
+    assert {f"shared/runtime/{file}.py" for file in RUNTIME} == {str(path.relative_to(ROOT)) for path in files}
+    assert {*SERVICES} == AT.keys()

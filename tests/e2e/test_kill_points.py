@@ -1,35 +1,34 @@
 """Kill -9 at each named point of each service that has it: the call is answered once, and its tool begins at most once.
 
-Each takes ten seconds and more, so that a usual run has eight of them. `make test-kills` tries them all, and with
+Each takes ten seconds and more, so that a usual run has twelve of them. `make test-kills` tries them all, and with
 HITS=3 also at the second and third time that a point is reached, as every night should.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aio_pika
-import httpx
 import pytest
 import yaml
 from anyio.from_thread import start_blocking_portal
 
 from hanoi import model as hanoi
 from placet.contracts.ids import new_id
-from placet.contracts.topology import SERVICES
-from placet.runtime.points import POINTS
+from placet.contracts.messages import Event, HandoverRequested
+from tests.builders import an_envelope, an_event
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import agents, rulebook
 from tests.support.jobs import MODEL, SURE, begin, ended, wrong_moves
+from tests.support.kill_points import AT, CASES, Patient, arm, ended_as, held, killed
 from tests.support.people import Caller
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
@@ -39,44 +38,18 @@ from tests.support.webhook_server import Receiver, a_receiver
 
 pytestmark = pytest.mark.timeout(300)
 
-_ANY = ("consumer.received", "work.committed", "consumer.handled", "outbox.publishing", "outbox.confirmed")
-#: The points of each service that a held call, or a job, goes through, and which of them are its own.
-AT: Mapping[str, tuple[str, ...]] = {
-    "gateway": ("work.committed", "outbox.publishing", "outbox.confirmed", "relay.read", "audit.sealing"),
-    "agent": (*_ANY, "relay.read", "agent.asking", "agent.answered", "work.written"),
-    "policy": (*_ANY, "relay.read", "work.written"),
-    "approval": (*_ANY, "relay.read", "approval.expiring"),
-    "notifier": (
-        *("consumer.received", "work.written", "work.committed", "consumer.handled"),
-        *("notifier.sending", "notifier.sent", "notifier.posting", "notifier.posted"),
-    ),
-    "executor": (*_ANY, "relay.read", "work.written", "executor.claimed", "executor.acted"),
-    "jobs": (*_ANY, "work.written", "relay.read"),
-    "dead_letters": ("work.written", "work.committed"),
-}
-#: What ends a process before, so that the point is reached: the relay reads what a crash has left behind, and the agent
-#: takes over a turn that one has left.
-BEFORE = {(service, "relay.read"): ("work.committed",) for service, points in AT.items() if "relay.read" in points}
-BEFORE["agent", "work.written"] = ("agent.asking",)
-#: Reached by the clock, whatever becomes of the call meanwhile.
-LATER = {("gateway", "audit.sealing"), ("executor", "work.written")}
-HITS = int(os.environ.get("KILL_HITS", "0"))
-EVERY = [(service, point, hit) for service, points in AT.items() for point in points for hit in range(1, HITS + 1)]
-CASES = EVERY or [
-    ("agent", "outbox.confirmed", 1),
-    ("approval", "work.committed", 1),
-    ("executor", "executor.acted", 1),
-    ("notifier", "notifier.sent", 1),
-    ("policy", "relay.read", 1),
-    ("jobs", "work.written", 1),
-    ("dead_letters", "work.committed", 1),
-    ("gateway", "audit.sealing", 1),
-    ("approval", "approval.expiring", 1),
-]
 OF_A_JOB = [case for case in CASES if case[0] == "jobs"]
-OF_A_LETTER = [case for case in CASES if case[0] == "dead_letters"]
+#: What is kept of bytes that nobody can read, and what an operator does with a letter.
+OF_A_LETTER = [
+    case for case in CASES if case[:2] in {("dead_letters", "work.written"), ("dead_letters", "work.committed")}
+]
+OF_A_REPLAY = [case for case in CASES if case[0] == "dead_letters" and case not in OF_A_LETTER]
+OF_A_HANDOVER = [case for case in CASES if case[0] == "gateway" and case[1].startswith("consumer.")]
+#: What ends a conversation is a transaction of both.
+OF_AN_END = [case for case in CASES if case[:2] in {("gateway", "work.written"), ("approval", "work.written")}]
 OF_AN_EXPIRY = [case for case in CASES if case[1] == "approval.expiring"]
-OF_A_CALL = [case for case in CASES if case not in {*OF_A_JOB, *OF_A_LETTER, *OF_AN_EXPIRY}]
+_APART = {*OF_A_JOB, *OF_A_LETTER, *OF_A_REPLAY, *OF_A_HANDOVER, *OF_AN_END, *OF_AN_EXPIRY}
+OF_A_CALL = [case for case in CASES if case not in _APART]
 #: Points of an executor at which the call is claimed: it may have begun, and nobody knows what became of it.
 IN_THE_ACT = {point for point in AT["executor"] if point not in {"consumer.received", "outbox.confirmed"}}
 #: Who is told by mail of the held call.
@@ -160,88 +133,11 @@ def job_system(databases: Databases, virtual_hosts: VirtualHosts, tmp_path: Path
             yield made
 
 
-class Patient(Caller):
-    """Somebody who tries again while the gateway is away."""
-
-    async def tried(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Return the answer to a request, however often it takes."""
-        found: list[httpx.Response] = []
-
-        async def answered() -> bool:
-            try:
-                found.append(await self.request(method, path, **options))
-            except httpx.HTTPError:
-                return False
-            return found[-1].status_code not in {202, 503} or method == "POST"
-
-        await until(answered, f"{method} {path}")
-        return found[-1]
-
-
-def arm(system: System, service: str, point: str, hit: int, mark: Path) -> None:
-    """Have a service's process end at a point, once a held call comes through."""
-    process = system.processes[f"{service}-1"]
-    process.stop()
-    process.arguments = ("-m", "tests.support.killed_at", service)
-    points = ",".join((*BEFORE.get((service, point), ()), point))
-    process.environment |= {"KILL_AT": points, "KILL_HIT": str(hit), "KILL_MARK": str(mark)}
-
-
-async def killed(system: System, doing: asyncio.Future[Any], service: str, point: str, mark: Path) -> None:
-    """Return when the process has died as often as it should, and runs again."""
-    name = f"{service}-1"
-
-    def is_dead() -> bool:
-        running = system.processes[name].running
-        return running is not None and running.poll() is not None
-
-    async def died() -> bool:
-        # People may decide what a dead service has told nobody of; its relay tells of it all the same, later.
-        return is_dead() or (doing.done() and (service, point) not in BEFORE.keys() | LATER)
-
-    for _ in (*BEFORE.get((service, point), ()), point):
-        await until(died, f"{service} dies at {point}")
-        if is_dead():
-            # Where it dies again, it may do so before it is ready.
-            system.processes[name].start()
-    assert await asyncio.to_thread(mark.exists), f"{service} never reached {point}"
-    await until(system.processes[name].ready, f"{service} is ready again")
-
-
 Told = Callable[[], Awaitable[None]]
 
 
 async def at_once() -> None:
     """Decide without being told."""
-
-
-async def held(person: Patient, said: str, armed: Path | None = None) -> tuple[str, dict[str, Any]]:
-    """Have a call proposed that is held, once a process is armed; return its conversation and its approval."""
-    opened = (await person.tried("POST", "/v1/conversations")).json()["id"]
-    if armed is not None:
-        await asyncio.to_thread(armed.touch)
-    message = {"text": said, "message_id": f"m-{opened}"}
-    await person.tried("POST", f"/v1/conversations/{opened}/messages", json=message)
-    found: list[dict[str, Any]] = []
-
-    async def is_held() -> bool:
-        found[:] = (await person.tried("GET", "/v1/approvals", params={"conversation": opened})).json()["items"]
-        return bool(found)
-
-    await until(is_held, "the call is held")
-    return opened, found[0]
-
-
-async def ended_as(person: Patient, call_id: str) -> dict[str, Any]:
-    """Return a call once it has its result."""
-    call: dict[str, Any] = {}
-
-    async def has_result() -> bool:
-        call.update((await person.tried("GET", f"/v1/tool-calls/{call_id}")).json())
-        return call["kind"] is not None
-
-    await until(has_result, "the call has its result")
-    return call
 
 
 async def a_held_call(person: Patient, armed: Path, told: Told = at_once) -> dict[str, Any]:
@@ -356,10 +252,8 @@ async def test_a_kill_while_a_dead_letter_is_kept_keeps_it_once(
     arm(system, service, point, hit, mark)
     await system.start_again(f"{service}-1")
     await asyncio.to_thread(Path(f"{mark}.armed").touch)
-    async with await aio_pika.connect(system.rabbitmq_url) as connection:
-        channel = await connection.channel()
-        for _ in range(hit):
-            await channel.default_exchange.publish(aio_pika.Message(body), "policy.edits")
+    for _ in range(hit):
+        await brought(system, "policy.edits", body)
     kept = f"SELECT count(*) FROM dead_letters.dead_letters WHERE body LIKE '%{body.decode()}%'"  # noqa: S608
 
     async def is_kept() -> bool:
@@ -369,6 +263,121 @@ async def test_a_kill_while_a_dead_letter_is_kept_keeps_it_once(
     await killed(system, doing, service, point, mark)
     await doing
     assert hit == system.count(kept)
+
+
+@pytest.mark.parametrize(("service", "point", "hit"), OF_AN_END)
+async def test_a_kill_while_a_conversation_ends_withdraws_its_call_once(
+    system: System, stage: Stage, tmp_path: Path, service: str, point: str, hit: int
+) -> None:
+    """Neither its end nor the withdrawal was committed: both come once, its messages too, and nothing has begun."""
+    mark = tmp_path / "mark"
+    await asyncio.to_thread(Path(f"{mark}.armed").touch)
+    arm(system, service, point, hit, mark)
+    await system.start_again(f"{service}-1")
+    person = Patient(system.url, system.key("chat", "decide", person="grace"))
+    ended: list[dict[str, Any]] = []
+
+    async def several() -> None:
+        for _ in range(hit):
+            conversation, card = await held(person, "deploy the shop")
+            await person.tried("POST", f"/v1/conversations/{conversation}/end")
+            ended.append(await ended_as(person, card["call"]["id"]))
+
+    doing = asyncio.create_task(several())
+    await killed(system, doing, service, point, mark)
+    await doing
+    for call in ended:
+        moves = [line for line in call["history"] if line["machine"] == "approval" and line["to_state"] == "withdrawn"]
+        assert ("withdrawn", 1, []) == (call["kind"], len(moves), stage.begun("deploy", call["conversation_id"]))
+        heard = "SELECT count(*) FROM agent.messages WHERE conversation_id = '{}'"
+        assert 1 == system.count(heard.format(call["conversation_id"]))
+
+
+@pytest.mark.parametrize(("service", "point", "hit"), OF_A_HANDOVER)
+async def test_a_kill_while_a_conversation_is_handed_over_hands_it_over_once(
+    system: System, tmp_path: Path, service: str, point: str, hit: int
+) -> None:
+    """The gateway dies over what a tool asked for, and comes back: each conversation waits for people, and once."""
+    mark = tmp_path / "mark"
+    arm(system, service, point, hit, mark)
+    await system.start_again(f"{service}-1")
+    person = Patient(system.url, system.key("chat", person="grace"))
+    places = [(await person.tried("POST", "/v1/conversations")).json()["id"] for _ in range(hit)]
+    await asyncio.to_thread(Path(f"{mark}.armed").touch)
+    counted = "SELECT count({}) FROM gateway.history WHERE event = 'escalated' AND subject_id = ANY ('{{{}}}')"
+    moves, moved = (counted.format(what, ",".join(places)) for what in ("*", "DISTINCT subject_id"))
+
+    async def several() -> None:
+        for number, place in enumerate(places, 1):
+            asked = HandoverRequested(tenant="acme", conversation_id=place, call_id=new_id(), reason="They ask for it.")
+            await brought(system, "gateway.handovers", an_envelope(an_event(asked)))
+
+            async def is_moved(number: int = number) -> bool:
+                return system.count(moved) >= number
+
+            await until(is_moved, "the conversation waits for people")
+
+    doing = asyncio.create_task(several())
+    await killed(system, doing, service, point, mark)
+    await doing
+    assert [hit, hit] == [system.count(each) for each in (moves, moved)]
+
+
+async def brought(system: System, queue: str, body: bytes) -> None:
+    """Put something into a queue."""
+    async with await aio_pika.connect(system.rabbitmq_url) as connection:
+        channel = await connection.channel()
+        await channel.default_exchange.publish(aio_pika.Message(body), queue)
+
+
+@pytest.mark.parametrize(("service", "point", "hit"), OF_A_REPLAY)
+async def test_a_kill_while_dead_letters_are_resolved_resolves_each_once(
+    system: System, tmp_path: Path, service: str, point: str, hit: int
+) -> None:
+    """The process dies over an operator's word, and comes back: each letter goes back once, and is given up once."""
+    mark, admin = tmp_path / "mark", Patient(system.url, system.key("admin", person="ada"))
+    arm(system, service, point, hit, mark)
+    await system.start_again(f"{service}-1")
+    # Its queue has nobody who knows such a message, so that it comes back.
+    lost = [an_event(HandoverRequested(tenant="acme", conversation_id="c", call_id="x", reason="")) for _ in range(hit)]
+    told = "SELECT {} FROM dead_letters.history WHERE subject_id = '{}'"
+
+    async def resolved(event: Event) -> str:
+        await brought(system, "policy.edits", an_envelope(event))
+        found = "SELECT count(*) FROM dead_letters.dead_letters WHERE message_id = '{}' AND state = '{}'"
+
+        async def is_there(state: str) -> bool:
+            return system.count(found.format(event.id, state)) == 1
+
+        await until(partial(is_there, "open"), "the letter is kept")
+        await asyncio.to_thread(Path(f"{mark}.armed").touch)
+        (letter,) = [
+            each["id"]
+            for each in (await admin.tried("GET", "/v1/dead-letters", params={"state": "open"})).json()["items"]
+            if each["message_id"] == event.id
+        ]
+        await admin.tried("POST", f"/v1/dead-letters/{letter}/replay")
+        again = told.format("count(*) FILTER (WHERE event = 'buried_again')", letter)
+
+        async def came_back() -> bool:
+            return system.count(again) >= 1
+
+        await until(came_back, "the letter has come back")
+        await admin.tried("POST", f"/v1/dead-letters/{letter}/discard")
+        await until(partial(is_there, "discarded"), "the letter is given up")
+        return str(letter)
+
+    async def several() -> list[str]:
+        return [await resolved(event) for event in lost]
+
+    doing = asyncio.create_task(several())
+    await killed(system, doing, service, point, mark)
+    for letter in await doing:
+        moves = [
+            system.count(told.format(f"count(*) FILTER (WHERE event = '{event}' AND from_state <> to_state)", letter))
+            for event in ("replay", "buried_again", "discard")
+        ]
+        assert [1, 1, 1] == moves
 
 
 @pytest.mark.parametrize(("service", "point", "hit"), OF_A_JOB)
@@ -386,10 +395,3 @@ async def test_a_kill_of_what_runs_jobs_decides_no_task_wrongly(
     await killed(job_system, doing, service, point, mark)
     job = await doing
     assert ("done", 0) == (job["state"], wrong_moves(job))
-
-
-def test_the_points_are_those_that_the_code_has() -> None:
-    """Each named point is tried with some service, and each service at some point."""
-    tried = {point for points in AT.values() for point in points}
-    assert set(POINTS) == tried
-    assert {*SERVICES} == AT.keys()
