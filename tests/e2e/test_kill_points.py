@@ -288,7 +288,7 @@ async def test_a_kill_while_a_conversation_ends_withdraws_its_call_once(
     await doing
     for call in ended:
         moves = [line for line in call["history"] if line["machine"] == "approval" and line["to_state"] == "withdrawn"]
-        assert ("withdrawn", 1, []) == (call["kind"], len(moves), stage.begun("deploy", call["conversation_id"]))
+        assert ("cancelled", 1, []) == (call["kind"], len(moves), stage.begun("deploy", call["conversation_id"]))
         heard = "SELECT count(*) FROM agent.messages WHERE conversation_id = '{}'"
         assert 1 == system.count(heard.format(call["conversation_id"]))
 
