@@ -271,9 +271,9 @@ async def test_a_kill_while_a_conversation_ends_withdraws_its_call_once(
 ) -> None:
     """Neither its end nor the withdrawal was committed: both come once, its messages too, and nothing has begun."""
     mark = tmp_path / "mark"
-    await asyncio.to_thread(Path(f"{mark}.armed").touch)
     arm(system, service, point, hit, mark)
     await system.start_again(f"{service}-1")
+    await asyncio.to_thread(Path(f"{mark}.armed").touch)
     person = Patient(system.url, system.key("chat", "decide", person="grace"))
     ended: list[dict[str, Any]] = []
 

@@ -91,8 +91,13 @@ async def killed(system: System, doing: asyncio.Future[Any], service: str, point
         # People may decide what a dead service has told nobody of; its relay tells of it all the same, later.
         return is_dead() or (doing.done() and (service, point) not in BEFORE.keys() | LATER)
 
+    async def settled() -> bool:
+        return is_dead() or not await asyncio.to_thread(mark.exists)
+
     for _ in (*BEFORE.get((service, point), ()), point):
         await until(died, f"{service} dies at {point}")
+        # Its mark is there a moment before it has died: what it committed may be seen by then.
+        await until(settled, f"{service} is dead, or was not killed")
         if is_dead():
             # Where it dies again, it may do so before it is ready.
             system.processes[name].start()
