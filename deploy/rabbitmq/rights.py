@@ -86,7 +86,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
 PRIVATE_QUEUES: Mapping[str, str] = {"gateway": r"gateway\.(live|answers)\.[A-Za-z0-9_-]+"}
 #: What such a queue may be bound to: exchange -> pattern of the binding's key.
 BOUND_BY: Mapping[str, Mapping[str, str]] = {
-    "gateway": {"decisions": r"^(answered|tried)\.", "conversations": r"^(delta|items|job)\."}
+    "gateway": {"decisions": r"^((answered|tried)\.|approval-commented$)", "conversations": r"^(delta|items|job)\."}
 }
 #: Who may write to the default exchange, whose key is any queue's name: dead_letters, to send a dead letter back.
 REPLAYERS = ("dead_letters",)

@@ -100,6 +100,11 @@ class GatewayService(Service):
 
 #: Events that wait for one slow client before its stream is closed.
 BACKLOG_MAX = 1_000
+#: What every instance hears and passes on to its clients; the broker lets it (`deploy/rabbitmq/rights.py`).
+LIVE = (
+    *(Destination("conversations", key) for key in ("items.#", "delta.#", "job.#")),
+    Destination("decisions", "approval-commented"),
+)
 
 
 def build(
@@ -123,15 +128,13 @@ def build(
     app = create_app(deps)
     add_pages(app)
     duties, resources = _open_to_slack(app, deps)
-    live = tuple(Destination("conversations", key) for key in ("items.#", "delta.#", "job.#"))
-    live += (Destination("decisions", "approval-commented"),)
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
         name="gateway",
         runtime=runtime,
         subscriptions=(Subscription(queue("gateway.handovers"), {HandoverRequested: one_by_one(escalate)}),),
         listeners=(
-            (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub)),
+            (f"gateway.live.{instance}", LIVE, partial(handlers.pass_on, hub=hub)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
         duties=(

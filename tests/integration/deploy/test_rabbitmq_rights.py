@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
-from placet.contracts.topology import QUEUES, SERVICES, Destination, answers_key, executor_queue
+from placet.contracts.topology import QUEUES, SERVICES, Destination, answers_key, executor_queue, trials_key
 from placet.deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of, user_name, with_passwords
+from placet.gateway.service import LIVE
 from placet.runtime.bus import Delivery, PublishFailed
 from placet.runtime.rabbit import RabbitBus, declare_topology
 from tests.support.broker_users import EMPTY, channel_of, consumes, forget, load, login_url, publishes
@@ -175,10 +176,9 @@ async def test_every_service_does_its_work_with_its_rights(broker: Broker) -> No
         buses = {service: broker.bus(service) for service in SERVICES}
         for spec in SPECS:
             buses[spec.service].subscribe(spec, listeners[spec.name])
-        own = Destination("decisions", answers_key("replica-7"))
-        buses["gateway"].listen("gateway.answers.replica-7", (own,), answers)
-        places = (Destination("conversations", "delta.#"), Destination("conversations", "items.#"))
-        buses["gateway"].listen("gateway.live.replica-7", places, live)
+        own, tried = (Destination("decisions", key("replica-7")) for key in (answers_key, trials_key))
+        buses["gateway"].listen("gateway.answers.replica-7", (own, tried), answers)
+        buses["gateway"].listen("gateway.live.replica-7", LIVE, live)
         for bus in buses.values():
             await bus.start()
             stack.push_async_callback(bus.stop)
