@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,7 +87,12 @@ def _stay(database: str, keys: Path | None) -> None:
 
     async def purging(found: Any) -> None:
         async with telling_health(found.ready, settings):
-            await purge_again_and_again(found, settings)
+            duty = asyncio.create_task(purge_again_and_again(found, settings))
+            # Process 1 of a container ends by no signal that it does not ask for.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, duty.cancel)
+            with suppress(asyncio.CancelledError):
+                await duty
 
     _run(database, purging)
 

@@ -232,7 +232,7 @@ def test_the_command_says_that_the_history_stays(database_url: str) -> None:
 
 
 async def test_the_purge_that_stays_tells_of_its_health_as_services_do(database_url: str, tmp_path: Path) -> None:
-    """On the same port, with the same bounds: a request that announces a body is refused at once."""
+    """On the same port, with the same bounds: a request that announces a body is refused at once. SIGTERM ends it."""
     port = free_port()
     create_keys(tmp_path)
     where = {"PLACET_HEALTH_HOST": "127.0.0.1", "PLACET_HEALTH_PORT": str(port)}
@@ -248,7 +248,7 @@ async def test_the_purge_that_stays_tells_of_its_health_as_services_do(database_
     finally:
         running.terminate()
         await running.wait()
-    assert b"HTTP/1.1 400" == refused
+    assert (b"HTTP/1.1 400", 0) == (refused, running.returncode)
 
 
 async def answer(port: int, request: bytes) -> bytes:
