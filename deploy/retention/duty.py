@@ -63,7 +63,11 @@ def keep_of(settings: RetentionSettings) -> Keep:
 
 
 async def purge_again_and_again(database: Database, settings: RetentionSettings) -> None:
-    """Purge every so often until this is cancelled."""
+    """Purge every so often until this is cancelled; never where that is every 0 hours."""
+    if not settings.retention_every_hours:
+        # Whoever keeps this running would begin it again and again.
+        log.warning("retention.off", setting="PLACET_RETENTION_EVERY_HOURS")
+        await asyncio.Event().wait()
     while True:
         pause = settings.retention_every_hours * 3_600
         try:

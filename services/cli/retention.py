@@ -81,8 +81,6 @@ def _stay(database: str, keys: Path | None) -> None:
         settings = RetentionSettings() if keys is None else RetentionSettings(keys=keys)
     except ValueError as error:
         fail(what_is_wrong(error) or str(error), code=2)
-    if not settings.retention_every_hours:
-        fail("PLACET_RETENTION_EVERY_HOURS is 0: nothing is to be purged", code=2)
     set_up_logging(settings.log_level, settings.log_format)
 
     async def purging(found: Any) -> None:

@@ -112,7 +112,7 @@ def test_every_way_out_is_listed() -> None:
         "Path('/x').rename('y')",
         "await asyncio.to_thread(path.unlink, missing_ok=True)",
         "path.replace(other)",
-        "os.symlink('x', 'y')",
+        "import os\n    os.symlink('x', 'y')",
         "with open('/x', 'w') as file:\n        pass",
         "with Path('/x').open(mode='ab') as file:\n        pass",
         "await say('x')",

@@ -17,15 +17,7 @@ from placet.contracts.ids import is_of_job, new_id, own_id
 from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
 from placet.contracts.visitors import ANSWERED
 from placet.domain.agents import AgentEntry, Agents
-from placet.gateway.conversations import store
-from placet.gateway.conversations.access import (
-    came_in_time,
-    check_credentials,
-    check_writable,
-    find_for,
-    no_conversation,
-    no_token,
-)
+from placet.gateway.conversations import access, store
 from placet.gateway.conversations.rules import author_of
 from placet.gateway.conversations.store import Conversation, Opening, Place
 from placet.gateway.identity.auth import Caller
@@ -124,7 +116,7 @@ async def open_conversation(
         relayed_by=" ".join(each for each in caller.holders if not (decides and each == caller.person)),
     )
     async with units.database.transaction() as connection:
-        await check_credentials(connection, caller)
+        await access.check_credentials(connection, caller)
         await store.open_conversation(connection, opening)
     return place[1], token
 
@@ -140,17 +132,17 @@ async def renew_token(
     caller.need(Scope.CHAT)
     place, token = (caller.tenant, conversation_id), new_token()
     async with units.begin() as work:
-        found = await find_for(work.connection, caller, conversation_id)
+        found = await access.find_for(work.connection, caller, conversation_id)
         if found is None:
-            raise no_conversation()
+            raise access.no_conversation()
         if not revoke:
-            await check_credentials(work.connection, caller)
+            await access.check_credentials(work.connection, caller)
             await store.note_relay(work.connection, place, caller.holders)
         taker = caller.person if caller.holders else None
         hashed = None if revoke else hash_secret(token)
         ends = await store.renew_token(work.connection, place, hashed, token_seconds, taker, caller.token_hash)
         if ends is None and found.ended_at is None and caller.token_hash:
-            raise no_token()
+            raise access.no_token()
         if ends is None:
             raise Refused("This conversation has ended.", status=409, kind="conversation-ended")
         event, state = ("revoked", "none") if revoke else ("renewed", "good")
@@ -248,7 +240,7 @@ class Posts:
         caller.need(Scope.CHAT, Scope.OPERATE)
         async with self._units.begin() as work:
             found = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
-            conversation = check_writable(caller, found)
+            conversation = access.check_writable(caller, found)
             if conversation.ended_at is not None:
                 return
             await store.end_conversation(work.connection, conversation.place, caller.person)
@@ -264,7 +256,7 @@ class Posts:
         caller.need(Scope.CHAT)
         place = {"tenant": caller.tenant, "conversation_id": conversation_id}
         async with self._units.database.single() as connection:
-            check_writable(caller, await store.find_conversation(connection, **place))
+            access.check_writable(caller, await store.find_conversation(connection, **place))
             turn_id = await store.running_turn(connection, **place)
         if turn_id is not None:
             async with self._units.begin() as work:
@@ -275,7 +267,7 @@ class Posts:
         """Raise Refused where the caller may not post there, or posts too fast."""
         caller.need(Scope.CHAT)
         if not caller.sees(conversation_id):
-            raise no_conversation()
+            raise access.no_conversation()
         self._rates.admit(caller)
 
     async def _ask(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
@@ -350,10 +342,10 @@ class Posts:
 
     async def _conversation(self, connection: Connection, caller: Caller, place: Place) -> Conversation:
         """Return a conversation that can be written in, perhaps as it was a while ago; raise Refused."""
-        if (known := self._conversations.get(place)) and came_in_time(caller, known):
+        if (known := self._conversations.get(place)) and access.came_in_time(caller, known):
             self._conversations.move_to_end(place)
             return known
-        found = check_writable(caller, await store.find_conversation(connection, *place))
+        found = access.check_writable(caller, await store.find_conversation(connection, *place))
         if found.ended_at is not None:
             raise has_ended(found)
         self._conversations[place] = found

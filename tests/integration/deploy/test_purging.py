@@ -231,11 +231,17 @@ def test_the_command_says_that_the_history_stays(database_url: str) -> None:
     assert (1, True) == (told.returncode, "the history stays" in told.stderr)
 
 
-async def test_the_purge_that_stays_tells_of_its_health_as_services_do(database_url: str, tmp_path: Path) -> None:
-    """On the same port, with the same bounds: a request that announces a body is refused at once. SIGTERM ends it."""
+@pytest.mark.parametrize("hours", ["24", "0"])
+async def test_the_purge_that_stays_tells_of_its_health_as_services_do(
+    database_url: str, tmp_path: Path, hours: str
+) -> None:
+    """On the same port, with the same bounds: a request that announces a body is refused at once. SIGTERM ends it.
+
+    Also where nothing is to be purged: what ended would be begun again and again.
+    """
     port = free_port()
     create_keys(tmp_path)
-    where = {"PLACET_HEALTH_HOST": "127.0.0.1", "PLACET_HEALTH_PORT": str(port)}
+    where = {"PLACET_HEALTH_HOST": "127.0.0.1", "PLACET_HEALTH_PORT": str(port), "PLACET_RETENTION_EVERY_HOURS": hours}
     command = ["-m", "placet.cli", "purge", "--stay", "--database", database_url, "--keys", str(tmp_path)]
     running = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=ROOT, env=os.environ | where)
 
