@@ -147,16 +147,19 @@ def changed_row(house: Embedded, table: str, column: str, value: str, where: dic
     """Let an administrator of the database change a row for a while."""
     names: dict[str, sql.Composable] = {"table": sql.Identifier(*table.split(".")), "column": sql.Identifier(column)}
     names["kind"] = sql.SQL("jsonb" if column == "result" else "text")
-    fits = sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(name), where[name]) for name in where)
+
+    def fits(found: dict[str, str]) -> sql.Composed:
+        return sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(name), found[name]) for name in found)
+
     update = sql.SQL("UPDATE {table} SET {column} = CAST(CAST(%s AS text) AS {kind}) WHERE ").format(**names)
     with psycopg.connect(house.database_url, autocommit=True) as connection:
         look = sql.SQL("SELECT CAST({column} AS text) FROM {table} WHERE ").format(**names)
-        found = connection.execute(look + fits).fetchone()
-        connection.execute(update + fits, (value,))
+        found = connection.execute(look + fits(where)).fetchone()
+        connection.execute(update + fits(where), (value,))
         try:
             yield
         finally:
-            connection.execute(update + fits, found)
+            connection.execute(update + fits({**where, column: value} if column in where else where), found)
 
 
 async def test_a_receipt_of_changed_rows_does_not_hold(house: Embedded) -> None:

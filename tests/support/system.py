@@ -48,7 +48,8 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: fl
 def assert_invariants(database_url: str) -> None:
     """Fail unless all invariants of docs/reliability.md hold that rows can break."""
     found = invariants.check(database_url)
-    assert {} == {invariant.name: broken for invariant, broken in found.items() if broken != []}
+    broken = {invariant.name: rows for invariant, rows in found.items() if rows != []}
+    assert {} == broken, broken
 
 
 @dataclass
