@@ -10,9 +10,8 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.agent.conversation_state import Held, NextMessage
 from placet.agent.states import CALL_MACHINE, MACHINE, CallState, State
 from placet.contracts.messages import ResultKind
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
-_MOMENT = sa.TIMESTAMP(timezone=True)
 _FINAL = ", ".join(f"'{state}'" for state in sorted(MACHINE.final))
 _HELD = ", ".join(f"'{held}'" for held in get_args(Held))
 _NEXT_MESSAGE = ", ".join(f"'{does}'" for does in get_args(NextMessage))
@@ -47,9 +46,9 @@ CONVERSATIONS = sa.Table(
     column("queued", sa.Integer, default=0),
     #: Staged entries that wait for their end; none: nothing waits.
     column("staged", sa.Integer, nullable=True),
-    column("created_at", _MOMENT, **_NOW),
+    column("created_at", MOMENT, **_NOW),
     #: Set: no call is proposed here any more.
-    column("ended_at", _MOMENT, nullable=True),
+    column("ended_at", MOMENT, nullable=True),
     #: Whether people hold it: no turn begins, and messages wait until they give it back.
     column("held", sa.Boolean, server_default=sa.false()),
     #: The newest change of its holder that is known here, as the gateway counts them.
@@ -101,7 +100,7 @@ LOG = sa.Table(
     column("seq", sa.Integer, primary_key=True),
     column("tenant", sa.String),
     column("type", sa.String),
-    column("at", _MOMENT, **_NOW),
+    column("at", MOMENT, **_NOW),
     column("data", pg.JSONB),
     schema="agent",
 )
@@ -129,7 +128,7 @@ MESSAGES = sa.Table(
     column("call_id", sa.String, sa.ForeignKey("agent.tool_calls.call_id"), nullable=True),
     #: An operator wrote or answered it: no turn does, and the model reads of it with the next message.
     column("by_operator", sa.Boolean, server_default=sa.false()),
-    column("posted_at", _MOMENT, **_NOW),
+    column("posted_at", MOMENT, **_NOW),
     sa.Index("ix_messages_queued", "conversation_id", postgresql_where=sa.text("turn_id IS NULL")),
     sa.Index("ix_messages_by_operator", "conversation_id", postgresql_where=sa.text("by_operator")),
     sa.CheckConstraint("NOT by_operator OR turn_id IS NULL", name="no_turn_by_operator"),
@@ -147,7 +146,7 @@ FACTS = sa.Table(
     #: Its place among the numbers of the messages.
     column("number", sa.Integer),
     column("text", sa.String),
-    column("learned_at", _MOMENT, **_NOW),
+    column("learned_at", MOMENT, **_NOW),
     sa.Index("ix_facts_conversation", "conversation_id", "number"),
     schema="agent",
 )
@@ -174,7 +173,7 @@ PSEUDONYMS = sa.Table(
     column("canonical", sa.String),
     #: Counted over the conversation; spellings of one datum may share it.
     column("number", sa.Integer),
-    column("made_at", _MOMENT, **_NOW),
+    column("made_at", MOMENT, **_NOW),
     sa.UniqueConstraint("conversation_id", "pseudonym_sha256"),
     schema="agent",
 )
@@ -188,7 +187,7 @@ TURNS = sa.Table(
     column("tenant", sa.String),
     column("conversation_id", sa.String, sa.ForeignKey("agent.conversations.conversation_id")),
     column("author", pg.JSONB),
-    column("started_at", _MOMENT, **_NOW),
+    column("started_at", MOMENT, **_NOW),
     # What changes stands together, behind all else: PostgreSQL logs of a change what is between the first and the last
     # column that changed.
     column("cause", pg.JSONB),
@@ -202,14 +201,14 @@ TURNS = sa.Table(
     column("open_calls", sa.Integer, default=0),
     #: Whether all open calls wait for people, and the log says so.
     column("paused", sa.Boolean, default=False),
-    column("lease_until", _MOMENT, nullable=True),
+    column("lease_until", MOMENT, nullable=True),
     #: The newest message that the turn answers.
     column("message_id", sa.String),
     column("reason", sa.String, default=""),
     #: Set where a person stopped it: the place of that among the numbers of the messages.
     column("stopped_number", sa.Integer, nullable=True),
     column("final_answer", pg.JSONB(none_as_null=True), nullable=True),
-    column("ended_at", _MOMENT, nullable=True),
+    column("ended_at", MOMENT, nullable=True),
     check_states("state", State),
     sa.CheckConstraint(f"(ended_at IS NOT NULL) = (state IN ({_FINAL}))", name="ended_iff_final"),
     sa.CheckConstraint("(lease_until IS NOT NULL) = (state = 'thinking')", name="leased_iff_thinking"),
@@ -242,7 +241,7 @@ STEPS = sa.Table(
     column("model", sa.String),
     column("input_tokens", sa.Integer),
     column("output_tokens", sa.Integer),
-    column("said_at", _MOMENT, **_NOW),
+    column("said_at", MOMENT, **_NOW),
     # What a tenant used today is summed from the index alone, before each step where a day has a budget.
     sa.Index(
         "ix_steps_day",
@@ -289,13 +288,13 @@ TOOL_CALLS = sa.Table(
     #: Whether it waits for people now.
     column("undecided", sa.Boolean, default=False),
     #: When the model went on with an interim result.
-    column("interim_at", _MOMENT, nullable=True),
+    column("interim_at", MOMENT, nullable=True),
     #: Set where its result came after its turn was stopped: its place among the messages' numbers.
     column("told_number", sa.Integer, nullable=True),
     #: Of the job that it began: call -> its approval while people are asked, empty once they are not.
     column("cards", pg.JSONB(none_as_null=True), nullable=True),
-    column("proposed_at", _MOMENT, **_NOW),
-    column("answered_at", _MOMENT, nullable=True),
+    column("proposed_at", MOMENT, **_NOW),
+    column("answered_at", MOMENT, nullable=True),
     check_states("state", CallState),
     sa.CheckConstraint("(result_kind IS NOT NULL) = (state = 'answered')", name="result_iff_answered"),
     sa.CheckConstraint("(answered_at IS NOT NULL) = (state = 'answered')", name="answered_at_iff_answered"),

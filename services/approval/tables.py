@@ -12,9 +12,8 @@ from placet.approval.rules import VOTING
 from placet.approval.states import MACHINE, EditState, State
 from placet.contracts.messages.approvals import Outcome, Verb
 from placet.contracts.messages.tool_calls import AnswerKind, Category
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
-_TIME = sa.TIMESTAMP(timezone=True)
 #: A JSON value or NULL, never JSON's own null.
 _JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
@@ -36,7 +35,7 @@ CALLS = sa.Table(
     column("call_id", sa.String, primary_key=True),
     column("withdrawn_kind", sa.String, nullable=True),
     column("withdrawn_reason", sa.String, nullable=True),
-    column("heard_at", _TIME),
+    column("heard_at", MOMENT),
     sa.CheckConstraint("withdrawn_kind IN ('cancelled', 'superseded')", name="withdrawn_kind_known"),
     sa.CheckConstraint("(withdrawn_kind IS NULL) = (withdrawn_reason IS NULL)", name="withdrawn_with_reason"),
     schema="approval",
@@ -100,27 +99,27 @@ APPROVALS = sa.Table(
     #: Number of the card; `arguments_revision` is the number of its arguments, and an edit makes the next one.
     column("revision", sa.Integer, default=1),
     column("arguments_revision", sa.Integer, server_default="1", default=1),
-    column("created_at", _TIME),
-    column("expires_at", _TIME),
+    column("created_at", MOMENT),
+    column("expires_at", MOMENT),
     column("decided_by", sa.String, nullable=True),
     column("decision_reason", sa.String, nullable=True),
     #: How the call ended if it may not run; NULL while it waits and when it was approved.
     column("result_kind", sa.String, nullable=True),
     #: Where a person answered instead: what their words are for the model.
     column("answer_kind", sa.String, nullable=True),
-    column("closed_at", _TIME, nullable=True),
+    column("closed_at", MOMENT, nullable=True),
     #: Reminders and escalations done, and when the next is due.
     column("steps_done", sa.Integer, server_default="0", default=0),
-    column("next_step_at", _TIME, nullable=True),
+    column("next_step_at", MOMENT, nullable=True),
     column("claimed_by", sa.String, nullable=True),
-    column("claimed_until", _TIME, nullable=True),
+    column("claimed_until", MOMENT, nullable=True),
     #: Who lets whom decide in their place: a list of {by, to}.
     column("delegations", pg.JSONB, server_default=sa.text("'[]'")),
     #: What each vote counted for when votes were last counted: voter -> numbers of panels, -1 for a veto.
     column("seats", _JSON, nullable=True),
     #: Set where a person wanted the call cancelled after it was approved: it may have run.
     column("cancel_asked_by", sa.String, nullable=True),
-    column("cancel_asked_at", _TIME, nullable=True),
+    column("cancel_asked_at", MOMENT, nullable=True),
     #: Of `commit_changes`: its staged calls as they were proposed, StagedCall each; NULL of every other call.
     column("staged", _JSON, nullable=True),
     #: The thread that the call belongs to; what an expiry or a decision emits goes on in it.
@@ -186,7 +185,7 @@ WORDS = sa.Table(
     column("tenant", sa.String, primary_key=True),
     column("word", sa.String, primary_key=True),
     column("is_open", sa.Boolean, primary_key=True),
-    column("created_at", _TIME, primary_key=True),
+    column("created_at", MOMENT, primary_key=True),
     column("approval_id", sa.String, primary_key=True),
     schema="approval",
 )
@@ -236,7 +235,7 @@ DECISIONS = sa.Table(
     #: For a vote that counts: number of the arguments it is about, and of the card that it made.
     column("arguments_revision", sa.Integer, nullable=True),
     column("counted_revision", sa.Integer, nullable=True),
-    column("decided_at", _TIME),
+    column("decided_at", MOMENT),
     sa.CheckConstraint(_one_of("verb", get_args(Verb)), name="verb_known"),
     sa.CheckConstraint(_one_of("outcome", get_args(Outcome)), name="outcome_known"),
     sa.CheckConstraint(
@@ -276,8 +275,8 @@ EDITS = sa.Table(
     #: Why it was refused; empty where it was accepted.
     column("detail", sa.String, server_default="", default=""),
     column("rulebook_digest", sa.String, nullable=True),
-    column("asked_at", _TIME),
-    column("judged_at", _TIME, nullable=True),
+    column("asked_at", MOMENT),
+    column("judged_at", MOMENT, nullable=True),
     check_states("state", EditState),
     sa.CheckConstraint("(state = 'asked') = (judged_at IS NULL)", name="judged_iff_over"),
     sa.Index("ix_edits_approval", "approval_id", "asked_at"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from placet.dead_letters.states import MACHINE, State
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
 #: The order of the list: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("received_at DESC"), sa.text("dead_letter_id DESC"))
@@ -27,8 +27,8 @@ DEAD_LETTERS = sa.Table(
     #: The body as people may see it: redacted.
     column("shown_body", sa.String),
     column("state", sa.String, default=MACHINE.initial),
-    column("received_at", sa.TIMESTAMP(timezone=True)),
-    column("resolved_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("received_at", MOMENT),
+    column("resolved_at", MOMENT, nullable=True),
     column("resolved_by", sa.String, nullable=True),
     check_states("state", State),
     sa.CheckConstraint("(state <> 'open') = (resolved_at IS NOT NULL)", name="resolved_iff_not_open"),

@@ -18,9 +18,8 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.messages.stage import Decide, EntryKind, OnFailure
 from placet.executor.states import ANSWERED, LEASED, LIVE, State, WorkspaceState
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
-_TIME = sa.TIMESTAMP(timezone=True)
 _STORED = frozenset(State) - {State.NEW}
 _NEVER_BEGAN = frozenset({State.REFUSED, State.EXPIRED})
 
@@ -43,7 +42,7 @@ EXECUTIONS = sa.Table(
     column("idempotent", sa.Boolean),
     column("permit_id", sa.String),
     column("permit_issuer", sa.String),
-    column("permit_expires_at", _TIME),
+    column("permit_expires_at", MOMENT),
     #: The signed permit; verified again before another attempt. Empty where the call was given up before it came.
     column("permit", sa.String),
     #: The ToolCall as JSON, its arguments byte for byte. Empty likewise.
@@ -57,14 +56,14 @@ EXECUTIONS = sa.Table(
     #: Who made the newest attempt, or turned the call away.
     column("worker", sa.String),
     #: When a silent worker counts as lost.
-    column("lease_until", _TIME, nullable=True),
+    column("lease_until", MOMENT, nullable=True),
     #: What the newest permit is good for where that is not to run the call, see `placet.contracts.permit`.
     column("mode", sa.String, nullable=True),
     #: Of a call that is staged: how, as JSON.
     column("plan", sa.String, nullable=True),
     #: When the first attempt began.
-    column("begun_at", _TIME, nullable=True),
-    column("finished_at", _TIME, nullable=True),
+    column("begun_at", MOMENT, nullable=True),
+    column("finished_at", MOMENT, nullable=True),
     #: What the model was told where the call did not succeed.
     column("error", sa.String, default=""),
     #: What a person said of an outcome that was answered `unknown`: `ran` or `did_not_run`.
@@ -74,7 +73,7 @@ EXECUTIONS = sa.Table(
     column("resolution_note", sa.String, server_default="", default=""),
     #: The gateway's signature of their word, for receipts.
     column("resolution_signed", sa.String, server_default="", default=""),
-    column("resolved_at", _TIME, nullable=True),
+    column("resolved_at", MOMENT, nullable=True),
     sa.CheckConstraint(_one_of(_STORED), name="state_known"),
     sa.CheckConstraint(f"({_one_of(ANSWERED)}) = (finished_at IS NOT NULL)", name="finished_iff_answered"),
     sa.CheckConstraint(f"({_one_of(LEASED)}) = (lease_until IS NOT NULL)", name="lease_iff_worked_on"),
@@ -106,9 +105,9 @@ PARKED = sa.Table(
     column("tenant", sa.String),
     #: The envelope, as it came.
     column("body", sa.String),
-    column("parked_at", _TIME),
+    column("parked_at", MOMENT),
     #: Until when some executor handles it; none does where this has passed.
-    column("lent_until", _TIME, nullable=True),
+    column("lent_until", MOMENT, nullable=True),
     sa.Index("ix_parked_turn", "tenant", "pool", "parked_at"),
     schema="executor",
 )
@@ -165,9 +164,9 @@ WORKSPACES = sa.Table(
     column("entries", sa.Integer, default=0),
     #: Of all contents.
     column("bytes", sa.BigInteger, default=0),
-    column("opened_at", _TIME),
-    column("expires_at", _TIME),
-    column("ended_at", _TIME, nullable=True),
+    column("opened_at", MOMENT),
+    column("expires_at", MOMENT),
+    column("ended_at", MOMENT, nullable=True),
     column("ended_by", sa.String, server_default="", default=""),
     column("reason", sa.String, server_default="", default=""),
     check_states("state", WorkspaceState),
@@ -217,8 +216,8 @@ WORKSPACE_ENTRIES = sa.Table(
     column("ui_blocks", pg.JSONB, server_default="[]"),
     column("handover", sa.String, server_default="", default=""),
     column("error", sa.String, server_default="", default=""),
-    column("staged_at", _TIME),
-    column("ended_at", _TIME, nullable=True),
+    column("staged_at", MOMENT),
+    column("ended_at", MOMENT, nullable=True),
     check_states("state", EntryState),
     _known("kind", EntryKind),
     _known("decide", Decide),

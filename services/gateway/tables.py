@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.gateway.states import MACHINE, State
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
 _NOW = {"server_default": sa.func.now()}
 
@@ -22,18 +22,18 @@ API_KEYS = sa.Table(
     column("scopes", pg.ARRAY(sa.Text)),
     #: SHA-256 of the secret, 64 hexadecimal digits.
     column("secret_hash", sa.String),
-    column("created_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("created_at", MOMENT, **_NOW),
     column("created_by", sa.String),
-    column("revoked_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("revoked_at", MOMENT, nullable=True),
     column("revoked_by", sa.String, nullable=True),
     #: Since when its owner has it to themselves; before, it is good for chatting only, if for anything.
-    column("taken_over_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("taken_over_at", MOMENT, nullable=True),
     #: How that is known: `maker` (made for oneself), `set-up` (made beside the database), `sign-in`, `code` (which its
     #: owner alone was sent), or `key` (another of their own).
     column("taken_over_by", sa.String, nullable=True),
     #: SHA-256 of the code that its owner was sent.
     column("code_hash", sa.String, nullable=True),
-    column("code_expires_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("code_expires_at", MOMENT, nullable=True),
     #: Wrong codes so far.
     column("code_tries", sa.Integer, server_default="0", default=0),
     sa.CheckConstraint("scopes <@ ARRAY['chat', 'decide', 'operate', 'admin']", name="scopes_known"),
@@ -63,11 +63,11 @@ SESSIONS = sa.Table(
     column("method", sa.String),
     #: The API key whose rights it has.
     column("key_id", sa.String, nullable=True),
-    column("created_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("created_at", MOMENT, **_NOW),
     #: When it was last used, give or take a minute.
-    column("seen_at", sa.TIMESTAMP(timezone=True)),
-    column("expires_at", sa.TIMESTAMP(timezone=True)),
-    column("revoked_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("seen_at", MOMENT),
+    column("expires_at", MOMENT),
+    column("revoked_at", MOMENT, nullable=True),
     column("revoked_by", sa.String, nullable=True),
     sa.CheckConstraint("method IN ('key', 'link', 'oidc')", name="method_known"),
     sa.CheckConstraint("(method = 'oidc') = (key_id IS NULL)", name="rights_from_somewhere"),
@@ -95,10 +95,10 @@ CONVERSATIONS = sa.Table(
     #: SHA-256 of the conversation token; empty: it was taken back.
     column("token_hash", sa.String, unique=True, nullable=True),
     #: When the token is good no more.
-    column("token_expires_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("token_expires_at", MOMENT, nullable=True),
     #: Who took the token with a key or signed in, `person:…`: it is good as long as they could come.
     column("token_of", sa.String, server_default="", default=""),
-    column("created_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("created_at", MOMENT, **_NOW),
     #: `person:…` or `visitor:…` who opened it.
     column("created_by", sa.String, server_default="", default=""),
     #: Whether the key that opened it may decide too: its owner then counts as the end user as well.
@@ -107,7 +107,7 @@ CONVERSATIONS = sa.Table(
     #: was taken over; and, with `~` before them, people who wrote in it themselves. `person:…`, separated by spaces.
     column("relayed_by", sa.String, server_default="", default=""),
     #: Set: nobody writes here any more.
-    column("ended_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("ended_at", MOMENT, nullable=True),
     #: `person:…` or `visitor:…` who ended it.
     column("ended_by", sa.String, nullable=True),
     #: Who answers here: the agent, an operator who is awaited, or one who is there.
@@ -117,7 +117,7 @@ CONVERSATIONS = sa.Table(
     #: `person:…` who holds it; empty: nobody.
     column("operator", sa.String, server_default=""),
     #: Since when the agent does not answer here.
-    column("held_since", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("held_since", MOMENT, nullable=True),
     #: Why a tool handed it over, for operators.
     column("held_reason", sa.String, server_default=""),
     #: Number of the newest item that clients know whose requests are answered by what is new; empty while there was no
@@ -147,7 +147,7 @@ SLACK_SEEN = sa.Table(
     metadata,
     #: SHA-256 of what tells an interaction from every other.
     column("key", sa.String, primary_key=True),
-    column("seen_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("seen_at", MOMENT, **_NOW),
     sa.Index("ix_slack_seen_at", "seen_at"),
     schema="gateway",
 )
@@ -168,7 +168,7 @@ LINK_USES = sa.Table(
     #: `sent`; then `counted`, or `refused`, after which the link may be used again. One that stays `sent` is what the
     #: stored decision says it is.
     column("outcome", sa.String),
-    column("used_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("used_at", MOMENT, **_NOW),
     sa.CheckConstraint("outcome IN ('sent', 'counted', 'refused')", name="outcome_known"),
     schema="gateway",
 )
@@ -190,11 +190,11 @@ STOPS = sa.Table(
     column("by_another", sa.Boolean),
     #: Whether the house asked for it: then the house alone lifts it.
     column("by_house", sa.Boolean),
-    column("stopped_at", sa.TIMESTAMP(timezone=True)),
+    column("stopped_at", MOMENT),
     column("stopped_by", sa.String),
     #: JWS of the gateway over all of the above.
     column("signature", sa.String),
-    column("resumed_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("resumed_at", MOMENT, nullable=True),
     column("resumed_by", sa.String, nullable=True),
     column("resume_reason", sa.String, server_default="", default=""),
     #: JWS of the gateway over stop, time and person.
@@ -230,8 +230,8 @@ ERASURES = sa.Table(
     #: As they were named; once it is done, the pseudonym that took their place.
     column("who", sa.String),
     column("asked_by", sa.String),
-    column("asked_at", sa.TIMESTAMP(timezone=True), **_NOW),
-    column("done_at", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("asked_at", MOMENT, **_NOW),
+    column("done_at", MOMENT, nullable=True),
     sa.Index("ix_erasures_waiting", "asked_at", postgresql_where=sa.text("done_at IS NULL")),
     schema="gateway",
 )
@@ -241,9 +241,9 @@ ERASURES = sa.Table(
 RESTORES = sa.Table(
     "restores",
     metadata,
-    column("restored_at", sa.TIMESTAMP(timezone=True), primary_key=True),
+    column("restored_at", MOMENT, primary_key=True),
     #: The newest moment that the backup knows of.
-    column("backup_at", sa.TIMESTAMP(timezone=True)),
+    column("backup_at", MOMENT),
     sa.CheckConstraint("backup_at <= restored_at", name="backup_before"),
     schema="gateway",
 )
@@ -275,7 +275,7 @@ COMMENTS = sa.Table(
     column("text", sa.String),
     #: Whether it asks the requester something.
     column("question", sa.Boolean),
-    column("created_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("created_at", MOMENT, **_NOW),
     sa.CheckConstraint("text <> ''", name="says_something"),
     sa.Index("ix_comments_approval", "tenant", "approval_id", "created_at"),
     schema="gateway",
@@ -291,7 +291,7 @@ CHECKPOINTS = sa.Table(
     column("number", sa.BigInteger, primary_key=True),
     #: What was signed: a JWS that names rows, root and the block before it.
     column("token", sa.String),
-    column("sealed_at", sa.TIMESTAMP(timezone=True), **_NOW),
+    column("sealed_at", MOMENT, **_NOW),
     schema="gateway",
 )
 

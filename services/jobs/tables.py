@@ -8,9 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.jobs.states import ATTEMPT_MACHINE, JOB_MACHINE, TASK_MACHINE, AttemptState, Changes, JobState, TaskState
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
-_MOMENT = sa.TIMESTAMP(timezone=True)
 _NOW = {"server_default": sa.func.clock_timestamp()}
 _TEXTS = pg.ARRAY(sa.Text)
 _JOB_FINAL = ", ".join(f"'{state}'" for state in sorted(JOB_MACHINE.final))
@@ -65,12 +64,12 @@ JOBS = sa.Table(
     #: The one of them that is tried anew, alone.
     column("retried", sa.Integer, nullable=True),
     #: Since then no model answered.
-    column("silent_since", _MOMENT, nullable=True),
+    column("silent_since", MOMENT, nullable=True),
     column("log_seq", sa.Integer, default=0),
     column("reason", sa.String, default=""),
     column("result", pg.JSONB, nullable=True),
-    column("created_at", _MOMENT, **_NOW),
-    column("ended_at", _MOMENT, nullable=True),
+    column("created_at", MOMENT, **_NOW),
+    column("ended_at", MOMENT, nullable=True),
     check_states("state", JobState),
     check_states("changes", Changes),
     sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
@@ -149,12 +148,12 @@ ATTEMPTS = sa.Table(
     column("cost", sa.Float, nullable=True),
     column("calls", sa.Integer, default=0),
     column("asked_again", sa.Integer, default=0),
-    column("begun_at", _MOMENT, **_NOW),
+    column("begun_at", MOMENT, **_NOW),
     #: When its agent is asked; none: it was.
-    column("begins_at", _MOMENT, nullable=True),
+    column("begins_at", MOMENT, nullable=True),
     #: Nothing heard until then: it is lost.
-    column("deadline", _MOMENT),
-    column("ended_at", _MOMENT, nullable=True),
+    column("deadline", MOMENT),
+    column("ended_at", MOMENT, nullable=True),
     check_states("state", AttemptState),
     sa.Index("ix_attempts_of_task", "job_id", "number", "attempt", unique=True),
     sa.Index("ix_attempts_deadline", "deadline", postgresql_where=sa.text("state = 'running'")),
@@ -172,7 +171,7 @@ LOG = sa.Table(
     column("seq", sa.Integer, primary_key=True),
     column("tenant", sa.String),
     column("type", sa.String),
-    column("at", _MOMENT, **_NOW),
+    column("at", MOMENT, **_NOW),
     column("data", pg.JSONB),
     schema="jobs",
 )

@@ -7,7 +7,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.domain.approvers import PERSON
 from placet.notifier.states import MACHINE, State
-from placet.runtime.database import check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
@@ -44,7 +44,7 @@ DELIVERIES = sa.Table(
     #: True: quiet hours and the number of waiting cards do not hold it up.
     column("urgent", sa.Boolean, default=False),
     #: From then on nothing holds it up, where nobody was told.
-    column("tell_by", sa.TIMESTAMP(timezone=True), nullable=True),
+    column("tell_by", MOMENT, nullable=True),
     #: The approval's revision that the card shows, and that the surface shows.
     column("revision", sa.Integer),
     column("sent_revision", sa.Integer, default=0),
@@ -59,9 +59,9 @@ DELIVERIES = sa.Table(
     #: Tries of this version; fence counts every claim there ever was.
     column("attempt", sa.Integer, default=0),
     column("fence", sa.Integer, default=0),
-    column("lease_until", sa.TIMESTAMP(timezone=True), nullable=True),
-    column("due_at", sa.TIMESTAMP(timezone=True)),
-    column("updated_at", sa.TIMESTAMP(timezone=True)),
+    column("lease_until", MOMENT, nullable=True),
+    column("due_at", MOMENT),
+    column("updated_at", MOMENT),
     column("error", sa.String, default=""),
     #: Whether operators were told that nobody could be told of this approval.
     column("alerted", sa.Boolean, default=False),
@@ -110,9 +110,9 @@ WEBHOOK_EVENTS = sa.Table(
     column("state", sa.String, default=MACHINE.initial),
     column("attempt", sa.Integer, default=0),
     column("fence", sa.Integer, default=0),
-    column("lease_until", sa.TIMESTAMP(timezone=True), nullable=True),
-    column("due_at", sa.TIMESTAMP(timezone=True)),
-    column("created_at", sa.TIMESTAMP(timezone=True)),
+    column("lease_until", MOMENT, nullable=True),
+    column("due_at", MOMENT),
+    column("created_at", MOMENT),
     column("error", sa.String, default=""),
     sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
     sa.Index("ix_webhook_events_due", "webhook", "tenant", "due_at", postgresql_where=sa.text("state = 'due'")),
@@ -129,7 +129,7 @@ PACES = sa.Table(
     column("tenant", sa.String, primary_key=True),
     #: As the rule names it; an empty tenant stands for all of them, where the channel itself asked for a pause.
     column("channel", sa.String, primary_key=True),
-    column("free_at", sa.TIMESTAMP(timezone=True)),
+    column("free_at", MOMENT),
     schema="notifier",
 )
 
@@ -146,7 +146,7 @@ MAILS = sa.Table(
     column("channel", sa.String),
     column("recipient", sa.String),
     column("person", sa.String),
-    column("made_at", sa.TIMESTAMP(timezone=True)),
+    column("made_at", MOMENT),
     schema="notifier",
 )
 
@@ -167,7 +167,7 @@ LINKS = sa.Table(
     #: Of the code that the mail says beside the link, keyed with the token; empty: the link has lapsed.
     column("code_hash", sa.String, server_default="", default=""),
     column("revision", sa.Integer),
-    column("expires_at", sa.TIMESTAMP(timezone=True)),
+    column("expires_at", MOMENT),
     sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
     sa.CheckConstraint(f"starts_with(person, '{PERSON}')", name="of_a_person"),
     sa.Index("ix_links_mail", "mail_id"),

@@ -7,10 +7,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.domain.limits import Per
 from placet.policy.rules import Effect
-from placet.runtime.database import check_states, column, metadata
-
-_TIME = sa.TIMESTAMP(timezone=True)
-
+from placet.runtime.database import MOMENT, check_states, column, metadata
 
 #: One change of the rulebook that policy judges by, or of the people that it asks. Written once, never changed.
 ACTIVATIONS = sa.Table(
@@ -21,7 +18,7 @@ ACTIVATIONS = sa.Table(
     column("digest", sa.String, index=True),
     #: `file` for a changed file, or the administrator.
     column("activated_by", sa.String),
-    column("activated_at", _TIME),
+    column("activated_at", MOMENT),
     #: The whole text, so that what a verdict's digest names can be read as long as the verdict; of a directory its
     #: outline, in which no addresses are.
     column("source", sa.String),
@@ -53,7 +50,7 @@ VERDICTS = sa.Table(
     #: Why, for the model; empty where the call may still run.
     column("model_reason", sa.String),
     column("rulebook_digest", sa.String),
-    column("judged_at", _TIME),
+    column("judged_at", MOMENT),
     #: What the rules looked at, see `kept`; none in rows that are older than this column.
     column("facts", sa.String, nullable=True),
     #: Who was asked, JSON text of an ApprovalRule; none where nobody was.
@@ -89,12 +86,12 @@ WATCHED_CALLS = sa.Table(
     column("window_seconds", sa.Integer),
     #: Who was asked, JSON text of an ApprovalRule; they are asked again.
     column("approval", sa.String),
-    column("asked_at", _TIME),
-    column("denied_at", _TIME, nullable=True),
+    column("asked_at", MOMENT),
+    column("denied_at", MOMENT, nullable=True),
     column("denied_by", sa.String, default=""),
     #: In the words of who denied it.
     column("reason", sa.String, default=""),
-    column("until", _TIME, nullable=True),
+    column("until", MOMENT, nullable=True),
     sa.CheckConstraint("veto_on IN ('arguments', 'tool')", name="veto_on_known"),
     sa.CheckConstraint("veto_within IN ('conversation', 'requester', 'tenant')", name="veto_within_known"),
     sa.CheckConstraint("window_seconds > 0", name="window_not_empty"),
@@ -119,7 +116,7 @@ COUNTERS = sa.Table(
     column("measure", sa.String),
     column("per", sa.String),
     column("subject", sa.String),
-    column("touched_at", _TIME),
+    column("touched_at", MOMENT),
     check_states("per", Per),
     sa.Index("ix_counters_oldest", "touched_at"),
     schema="policy",
@@ -135,8 +132,8 @@ RESERVATIONS = sa.Table(
     column("tenant", sa.String),
     column("amount", sa.Numeric),
     #: By the database clock, read after the counter was locked.
-    column("reserved_at", _TIME),
-    column("released_at", _TIME, nullable=True),
+    column("reserved_at", MOMENT),
+    column("released_at", MOMENT, nullable=True),
     #: How the call ended.
     column("released_as", sa.String, nullable=True),
     sa.CheckConstraint("amount >= 0", name="amount_not_negative"),
@@ -183,12 +180,12 @@ GRANTS = sa.Table(
     column("rulebook_digest", sa.String),
     column("uses", sa.Integer),
     column("uses_left", sa.Integer),
-    column("given_at", _TIME),
-    column("expires_at", _TIME),
-    column("revoked_at", _TIME, nullable=True),
+    column("given_at", MOMENT),
+    column("expires_at", MOMENT),
+    column("revoked_at", MOMENT, nullable=True),
     column("revoked_by", sa.String, nullable=True),
     #: Set for good once a rulebook took over in which the tool is not the one that was approved; and how it is not.
-    column("void_at", _TIME, nullable=True),
+    column("void_at", MOMENT, nullable=True),
     column("void_reason", sa.String, nullable=True),
     sa.CheckConstraint("scope IN ('conversation', 'agent', 'tenant')", name="scope_known"),
     sa.CheckConstraint("uses_left BETWEEN 0 AND uses", name="uses_left_in_range"),
@@ -213,8 +210,8 @@ GRANT_USES = sa.Table(
     column("call_id", sa.String, primary_key=True),
     column("grant_id", sa.String),
     column("tenant", sa.String),
-    column("used_at", _TIME),
-    column("returned_at", _TIME, nullable=True),
+    column("used_at", MOMENT),
+    column("returned_at", MOMENT, nullable=True),
     sa.ForeignKeyConstraint(["grant_id"], ["policy.grants.grant_id"]),
     sa.Index("ix_grant_uses_grant", "grant_id"),
     schema="policy",

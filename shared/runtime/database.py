@@ -43,6 +43,9 @@ metadata = sa.MetaData(
     }
 )
 
+#: A time with its zone.
+MOMENT = sa.TIMESTAMP(timezone=True)
+
 
 def column(name: str, kind: Any, *parts: sa.ForeignKey, **options: Any) -> sa.Column[Any]:
     """Return a column that every row fills, unless `nullable=True` is said; `options` are SQLAlchemy's for a Column."""
@@ -72,7 +75,7 @@ def _inbox(schema: str) -> sa.Table:
         sa.Column("queue", sa.Text, primary_key=True),
         sa.Column(
             "handled_at",
-            sa.TIMESTAMP(timezone=True),
+            MOMENT,
             nullable=False,
             server_default=sa.func.now(),
         ),
@@ -93,10 +96,10 @@ def _outbox(schema: str) -> sa.Table:
         sa.Column("batch", sa.SmallInteger, nullable=False),
         sa.Column("mandatory", sa.Boolean, nullable=False),
         sa.Column("events", sa.ARRAY(sa.Text), nullable=False),
-        sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
+        sa.Column("created_at", MOMENT, nullable=False, server_default=sa.func.now()),
         sa.Column(
             "due_at",
-            sa.TIMESTAMP(timezone=True),
+            MOMENT,
             nullable=False,
             server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'"),
         ),
@@ -119,7 +122,7 @@ def _history(schema: str) -> sa.Table:
         sa.Column("to_state", sa.Text, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("message_id", sa.Text),
-        sa.Column("at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.clock_timestamp()),
+        sa.Column("at", MOMENT, nullable=False, server_default=sa.func.clock_timestamp()),
         sa.Column("detail", pg.JSONB, nullable=False, server_default=sa.text("'{}'")),
         # Actor and detail are sealed as a digest with this salt: once both are erased, nobody can guess them from it.
         sa.Column("salt", pg.UUID, server_default=sa.func.gen_random_uuid()),

@@ -72,18 +72,22 @@ async def token_holds(connection: Connection, caller: Caller) -> bool:
     return found is not None and came_in_time(caller, found)
 
 
+async def key_holds(connection: Connection, caller: Caller) -> bool:
+    """Look whether the caller came without a key, or with one that was neither revoked nor taken over since."""
+    if caller.key_id is None:
+        return True
+    key = (await find_keys(connection, [caller.key_id])).get(caller.key_id)
+    return key is not None and key.revoked_at is None and caller.came_with(key)
+
+
 async def check_credentials(connection: Connection, caller: Caller) -> None:
     """Raise NoCaller where the caller's token or key is good no more.
 
     Callers are remembered for a second, whatever happens at other replicas: what is made for one, and is good or stands
     for longer, asks in its transaction.
     """
-    if not await token_holds(connection, caller):
+    if not (await token_holds(connection, caller) and await key_holds(connection, caller)):
         raise no_token()
-    if caller.key_id:
-        key = (await find_keys(connection, [caller.key_id])).get(caller.key_id)
-        if key is None or key.revoked_at is not None or (key.taken_over_at is not None) != caller.own_key:
-            raise no_token()
 
 
 def no_token() -> NoCaller:

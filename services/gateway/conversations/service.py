@@ -136,7 +136,9 @@ async def renew_token(
         if found is None:
             raise access.no_conversation()
         if not revoke:
-            await access.check_credentials(work.connection, caller)
+            # Their token the statement compares.
+            if not await access.key_holds(work.connection, caller):
+                raise access.no_token()
             await store.note_relay(work.connection, place, caller.holders)
         taker = caller.person if caller.holders else None
         hashed = None if revoke else hash_secret(token)

@@ -146,6 +146,10 @@ class Caller:
         roles: list[Role] = ["operators"] if self.operator else []
         return [*roles, "requester"] if self.person == requester else roles
 
+    def came_with(self, key: ApiKey) -> bool:
+        """Tell whether they have its secret still: where it was taken over since, they came with that of its maker."""
+        return (key.taken_over_at is not None) == self.own_key
+
 
 @dataclass
 class Authenticator:
@@ -196,8 +200,7 @@ class Authenticator:
         if caller.key_id is None:
             return True
         key = await self._working_key(caller.key_id)
-        # Taken over since: whoever is here came with the secret of its maker.
-        return key is not None and (key.taken_over_at is not None) == caller.own_key
+        return key is not None and caller.came_with(key)
 
     async def key_works(self, secret: Secret) -> bool:
         """Tell whether an API key is known, not revoked, and has this secret."""
