@@ -92,7 +92,7 @@ class Door:
         if self._inside >= self.bounds.in_all:
             ENDED.labels("all").inc()
             return None
-        whom = "" if address in self._trusted else _holder(address)
+        whom = "" if address in self._trusted else whoever_has(address)
         if whom and self._inside_of[whom] >= self.bounds.by_address:
             ENDED.labels("address").inc()
             return None
@@ -311,8 +311,8 @@ def _announces_body(header: tuple[bytes, bytes]) -> bool:
     return name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0") != b"")
 
 
-def _holder(address: str) -> str:
-    """Return who is counted: whoever has an address of IPv6 has the whole /64."""
+def whoever_has(address: str) -> str:
+    """Return who is counted for an address: whoever has one of IPv6 has the whole /64."""
     try:
         parsed = ip_address(address)
     except ValueError:

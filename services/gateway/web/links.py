@@ -40,6 +40,7 @@ from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import FIELDS_MAX, form_model, render
 from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
+from placet.runtime.connections import whoever_has
 from placet.surfaces.card import named, names_in, way
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
 from placet.surfaces.plan import Plan
@@ -140,7 +141,7 @@ class _Opened:
 @router.api_route("/{token}", methods=["GET", "HEAD"])
 async def show(request: Request, deps: DepsOf, token: str, again: Annotated[str, Query(max_length=1)] = "") -> Response:
     """Show what waits, or what became of it. Changes nothing, however often and by whomever it is asked."""
-    guessing = deps.guesses.too_many(_address(request))
+    guessing = deps.guesses.too_many(_whoever_asks(request))
     opened = await _open(request, deps, token)
     # A link of ours is always good: many people share one address, and no token is found by trying.
     if guessing and opened.link is None:
@@ -153,7 +154,7 @@ async def show(request: Request, deps: DepsOf, token: str, again: Annotated[str,
 @router.post("/{token}")
 async def decide(request: Request, deps: DepsOf, token: str) -> Response:
     """Decide with a link; what lacks something is shown again and says what."""
-    guessing = deps.guesses.too_many(_address(request))
+    guessing = deps.guesses.too_many(_whoever_asks(request))
     opened = await _open(request, deps, token)
     # A link of ours is always good: many people share one address, and no token is found by trying.
     if guessing and opened.link is None:
@@ -220,7 +221,7 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
         found = Standing.RESTING
     OPENED.labels(found).inc()
     if link is None:
-        deps.guesses.miss(_address(request))
+        deps.guesses.miss(_whoever_asks(request))
     else:
         log.info("link.opened", method=request.method, approval_id=link.approval_id, standing=found)
     return _Opened(token, found, link, approval, use, counted, shown, plan)
@@ -347,8 +348,8 @@ def _from_elsewhere(request: Request, deps: Deps) -> bool:
 def _guessing(request: Request, deps: Deps) -> Response:
     """Return what is told to an address that tries links that do not exist."""
     OPENED.labels("guessing").inc()
-    log.warning("link.guessing", address=_address(request))
-    headers = {**_HEADERS, "retry-after": str(deps.guesses.seconds_left(_address(request)))}
+    log.warning("link.guessing", address=_whoever_asks(request))
+    headers = {**_HEADERS, "retry-after": str(deps.guesses.seconds_left(_whoever_asks(request)))}
     return render("link_end.html", 429, headers, standing="guessing", **_speaking(deps))
 
 
@@ -356,8 +357,8 @@ def _see(token: str) -> Response:
     return RedirectResponse(f"/l/{token}", 303, _HEADERS)
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
+def _whoever_asks(request: Request) -> str:
+    return whoever_has(request.client.host) if request.client else ""
 
 
 def _unknown() -> Refused:

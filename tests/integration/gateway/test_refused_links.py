@@ -145,6 +145,18 @@ async def test_only_a_proxy_that_is_named_tells_addresses(
     assert ([404] * 5 + [429], other) == (statuses, another)
 
 
+async def test_other_addresses_of_the_same_network_are_no_others(gateway_database_url: str, tmp_path: Path) -> None:
+    """Whoever has an address of IPv6 has 2⁶⁴ of them: they are counted together, their neighbours are not."""
+    settings: dict[str, Any] = {"gateway_link_misses_max": 5, "gateway_trusted_proxies": ["127.0.0.0/8"]}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house, house.client() as browser:
+        statuses = [
+            *await guessed(browser, 5, **{"x-forwarded-for": "2001:db8:0:1::1"}),
+            *await guessed(browser, 1, **{"x-forwarded-for": "2001:db8:0:1:ffff::2"}),
+            *await guessed(browser, 1, **{"x-forwarded-for": "2001:db8:0:2::1"}),
+        ]
+    assert [404] * 5 + [429, 404] == statuses
+
+
 def test_guesses_are_forgotten_after_a_minute() -> None:
     """Counting begins anew with the next minute, and for each address by itself."""
     now = [0.0]
