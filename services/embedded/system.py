@@ -29,7 +29,7 @@ from placet.embedded import registry
 from placet.embedded.local_postgres import LocalPostgres, refuse_unfit
 from placet.runtime.database import Database
 from placet.runtime.in_process import InProcessBus
-from placet.runtime.service import Service, runtime_on
+from placet.runtime.service import Service, runtime_on, settle_memory
 from placet.runtime.settings import Settings
 from placet.runtime.tracing import TRACING, set_up_tracing
 from placet.runtime.watchdog import watchdog
@@ -164,6 +164,7 @@ async def at_work(services: Sequence[Service], bus: InProcessBus) -> AsyncIterat
             await stack.enter_async_context(service.running(own_bus=False))
         await bus.start()
         stack.push_async_callback(bus.stop)
+        settle_memory()
         yield
 
 

@@ -217,7 +217,7 @@ async def run_until_told(service: Service, settings: Settings) -> None:
             await _end_all_but(others)
             return
         starting.result()
-        _settle_memory()
+        settle_memory()
         with watchdog(settings.step_seconds):
             await told
 
@@ -238,7 +238,7 @@ async def _end_all_but(others: set[asyncio.Task[Any]]) -> None:
         await asyncio.wait(begun, timeout=CANCEL_AGAIN_SECONDS)
 
 
-def _settle_memory() -> None:
+def settle_memory() -> None:
     """Let the garbage collector pass over what the start has left behind: it stays as long as the process does."""
     gc.collect()
     gc.freeze()

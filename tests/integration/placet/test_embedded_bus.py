@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ from placet.contracts.topology import Destination, QueueSpec
 from placet.embedded.system import at_work
 from placet.runtime.bus import Delivery, PublishFailed
 from placet.runtime.in_process import InProcessBus
-from placet.runtime.service import Service, runtime_on
+from placet.runtime.service import GC_THRESHOLDS, Service, runtime_on
 from placet.runtime.settings import Settings
 
 NAMES = ("policy", "executor")
@@ -49,3 +50,11 @@ async def test_nothing_is_delivered_while_a_service_does_not_run(database_url: s
     opening = [f"refused while {name} opens" for name in NAMES for _ in NAMES]
     closing = [f"refused while {name} closes" for name in reversed(NAMES) for _ in NAMES]
     assert [*opening, *(f"{name} got it at work" for name in NAMES), *closing] == told
+
+
+async def test_the_garbage_collector_passes_over_what_the_start_left_behind() -> None:
+    """As in a service of its own: looking through all of it, again and again, takes a fifth of the time under load."""
+    gc.unfreeze()
+    async with at_work([], InProcessBus()):
+        seen = (GC_THRESHOLDS, gc.get_freeze_count() > 0)
+    assert seen == (gc.get_threshold(), True)
