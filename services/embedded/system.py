@@ -116,7 +116,8 @@ async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str
         await _end_leases(url)
         await stack.enter_async_context(at_work(services, bus))
         await stack.enter_async_context(_purging(url, embedded.data / "keys"))
-        yield f"{embedded.url}{one_time_link()}"
+        # A browser that came another way than people are told to would have its forms refused as foreign.
+        yield f"{Settings().public_url.rstrip('/') or embedded.url}{one_time_link()}"
 
 
 @asynccontextmanager

@@ -147,6 +147,15 @@ def test_a_second_person_gets_a_key_beside_the_database(embedded: Embedded) -> N
     assert (200, []) == (answer.status_code, answer.json()["items"])
 
 
+def test_the_first_sign_in_is_where_browsers_are_sent(embedded: Embedded) -> None:
+    """A browser that came by the machine's own address would have its forms refused as foreign."""
+    embedded.environment["PLACET_PUBLIC_URL"] = "https://placet.example/"
+    (link,) = re.findall(r"sign in once with (.+)\)", embedded.start())
+    address, path, token = link.partition("/sign-in/")
+    answer = httpx.get(f"http://127.0.0.1:{embedded.port}{path}{token}")
+    assert ("https://placet.example", 303) == (address, answer.status_code)
+
+
 async def test_the_main_job_survives_a_kill(embedded: Embedded) -> None:
     """A person asks, a call waits, the power goes; afterwards it still waits, is approved, runs once and answers."""
     line = embedded.start()
