@@ -123,7 +123,7 @@ def log(
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = json_module.loads(file.read_text())
+        found = json_module.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         fail(f"{file} cannot be read: {error}", code=2)
     if not isinstance(found, dict):

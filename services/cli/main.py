@@ -167,6 +167,10 @@ def main() -> None:
         raise SystemExit(2) from error
     except typer.Abort:
         raise SystemExit(130) from None
+    except UnicodeEncodeError as error:
+        # Not 1, with which `receipt verify` says that something was changed.
+        tell_error(f"cannot print in the encoding {error.encoding}: set PYTHONIOENCODING=utf-8")
+        raise SystemExit(2) from error
     except ValueError as error:
         from placet.runtime.settings import what_is_wrong
 

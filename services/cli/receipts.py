@@ -42,7 +42,7 @@ def save(call_id: Id, file: Annotated[Path | None, typer.Argument(help="receipt-
     """Save the receipt of a call to a file."""
     target, receipt = file or Path(f"receipt-{call_id}.json"), _load(call_id)
     try:
-        target.write_text(jsons.dumps(receipt, ensure_ascii=False, indent=1) + "\n")
+        target.write_text(jsons.dumps(receipt, ensure_ascii=False, indent=1) + "\n", "utf-8")
     except OSError as error:
         fail(f"{target}: {error.strerror}")
     out.print(f"{target}; verify it with: placet receipt verify {target} --keys public.json")
@@ -58,7 +58,7 @@ def verify(file: Annotated[Path, typer.Argument()], keys: Keys = None, *, json: 
     public = keys or Settings().keys
     public = public / "public.json" if public.is_dir() else public
     try:
-        found = verify_receipt(load_receipt(file.read_text()), load_keys(public.read_text()))
+        found = verify_receipt(load_receipt(file.read_text("utf-8")), load_keys(public.read_text("utf-8")))
     except (NotVerifiable, OSError, UnicodeDecodeError) as error:
         fail(str(error), code=2)
     rows = [{"part": each.part, "holds": each.holds, "said": each.said} for each in found]

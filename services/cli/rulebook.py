@@ -132,7 +132,7 @@ def simulate(
     if match is None:
         fail("--since is a number with s, m, h or d behind it, such as 30d", code=2)
     try:
-        text = file.read_text()
+        text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file}: {error}", code=2)
     body = {"rulebook": text, "since_seconds": int(match[1]) * _UNITS[match[2]]}

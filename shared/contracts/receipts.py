@@ -525,12 +525,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keys", type=Path, required=True, help="public.json of the house")
     try:
         given = parser.parse_args(arguments)
-        found = verify(load_receipt(given.file.read_text()), load_keys(given.keys.read_text()))
+        found = verify(load_receipt(given.file.read_text("utf-8")), load_keys(given.keys.read_text("utf-8")))
     except (NotVerifiable, OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    code = sys.stdout.encoding or "utf-8"
     for each in found:
-        said = "".join(sign if sign.isprintable() else "?" for sign in each.said)
+        said = "".join(sign if sign.isprintable() else "?" for sign in each.said).encode(code, "replace").decode(code)
         sys.stdout.write(f"{'holds' if each.holds else 'WRONG'}  {each.part:<9}  {said}\n")
     return 0 if all(each.holds for each in found) else 1
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from placet.contracts import receipts
 from placet.contracts.chain import leaf, path, seal
 from placet.contracts.messages import ResolveCall
 from placet.contracts.receipts import FORMAT, call_digest, data_digest, digest_of, load_keys, verify
@@ -32,6 +36,7 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         create_keys(folder)
+        self.folder = folder
         self.keys = load_keys((folder / "public.json").read_text())
         self.signers = {issuer: load_signer(folder, issuer) for issuer in ("gateway", "policy", "approval")}
 
@@ -573,3 +578,30 @@ def test_the_signature_of_an_edit_is_away_where_something_is_redacted(house: Hou
         told["approval"]["edited"] = True
         found.append(house.wrong(told, [*rows[:-2], *edit_of("person:cem", rows[-1]["detail"]), *rows[-2:]]))
     assert [set(), {"votes"}] == found
+
+
+ALONE, COMMAND = (receipts.__file__,), ("-m", "placet.cli.main", "receipt", "verify")
+
+
+@pytest.mark.parametrize(
+    ("program", "shown_in", "code", "said"),
+    [
+        (ALONE, "ascii", 0, "in pool ?ube"),
+        (COMMAND, "utf-8", 0, "in pool şube"),
+        (COMMAND, "ascii", 2, "placet: cannot print in the encoding ascii: set PYTHONIOENCODING=utf-8\n"),
+    ],
+    ids=["alone", "command", "no screen for it"],
+)
+def test_a_receipt_verifies_whatever_the_locale(
+    house: House, tmp_path: Path, program: tuple[str, ...], shown_in: str, code: int, said: str
+) -> None:
+    """JSON is UTF-8, whatever the machine has other texts in; and what it cannot show is no change of the receipt."""
+    told, rows = free(house)
+    named = {"rule": "r", "rulebook": "b", "reference": "w", "aud": "şube"}
+    told["permit"] = house.permit("policy", told["proposal"]["digest"], **named)
+    told["execution"]["pool"] = rows[2]["detail"]["pool"] = "şube"
+    (file := tmp_path / "receipt.json").write_text(json.dumps(house.receipt(told, rows), ensure_ascii=False), "utf-8")
+    command = [sys.executable, *program, str(file), "--keys", str(house.folder / "public.json")]
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": shown_in}
+    done = subprocess.run(command, env=os.environ | locale, capture_output=True, encoding="utf-8", check=False)
+    assert (code, True) == (done.returncode, said in done.stdout + done.stderr)
