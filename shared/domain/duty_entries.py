@@ -8,14 +8,25 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from placet.domain.duty import WEEKDAYS, CalendarFile, GroupDuty, Hours, Rotation
 from placet.domain.time_zones import is_zone
 from placet.domain.yaml_source import Steps, YamlSource
 
+
+def _is_whole(person: str) -> str:
+    # An erasure finds an id wherever it stands: in no other's, and with an end that no escape in JSON moves.
+    if ":" in person or person.endswith("\\"):
+        raise PydanticCustomError(
+            "person_id", "'{id}' has a ':' or ends with a backslash, which no id of a person may", {"id": person}
+        )
+    return person
+
+
 #: Nothing that separates: lists of who may have asked are written with spaces.
-PersonId = Annotated[str, Field(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$")]
+PersonId = Annotated[str, Field(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$"), AfterValidator(_is_whole)]
 _Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$")]
 _TIME = r"([01]\d|2[0-3]):[0-5]\d"
 _TURN = re.compile(r"(?P<count>[1-9]\d{0,2}) (?P<unit>day|week)s?", re.ASCII)

@@ -84,6 +84,10 @@ def test_rulebook_without_people_has_an_empty_directory() -> None:
         ("people: {ada: {active: 'no'}}", "f:1:24: 'active' should be a valid boolean"),
         # Lists of who may have asked are written with spaces between them.
         ("people: {ada lovelace: {}}", "f:1:10: 'ada lovelace' should match pattern"),
+        # An erasure finds an id as a whole: where another's stands in it, nothing would say whose it is.
+        ("people: {'x/person:ada': {}}", "f:1:10: 'x/person:ada' has a ':' or ends with a backslash"),
+        ("people: {'visitor:ada': {}}", "f:1:10: 'visitor:ada' has a ':' or ends with a backslash"),
+        ("people: {'ada\\': {}}", "f:1:10: 'ada\\' has a ':' or ends with a backslash"),
         ("people: {ada: {}}\ngroups: {lead: [eve]}", "f:2:17: unknown person 'eve'"),
         ("people: {ada: {time_zone: Mars/Base}}", "f:1:27: no time zone is called 'Mars/Base'"),
         ("people: {ada: {}}\nowners: {shop: [eve]}", "f:2:17: unknown person 'eve'"),
