@@ -204,6 +204,11 @@ async def _blank(connection: Connection, forgetting: Forgetting, name: str, call
         words = forgetting.bare_pattern
         await connection.run(QUERIES.forget_operator, identity=identity, words=words, pseudonym=pseudonym)
 
+    # An address spells a name as no pattern here has it.
+    for row in await connection.run(QUERIES.others_views):
+        if (address := forgetting.in_address(row["address"])) != row["address"]:
+            await connection.run(QUERIES.change_view, **{**row, "address": address})
+
 
 async def _in_act(connection: Connection, forgetting: Forgetting) -> list[str]:
     """Return where somebody is one of many: who they are matters until it ends."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlencode
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -142,6 +143,13 @@ class Forgetting:
     def new_name(self) -> str:
         """What stands in place of their identity."""
         return f"{self.identity.partition(':')[0]}:{self.pseudonym}"
+
+    def in_address(self, address: str) -> str:
+        """Return the address of a list with their new name in its query; as it was where that names them nowhere."""
+        path, _, fields = address.partition("?")
+        told = parse_qsl(fields, keep_blank_values=True)
+        new = [(name, re.sub(self.pattern_in_text, self.new_name, value)) for name, value in told]
+        return address if new == told else f"{path}?{urlencode(new)}"
 
     async def is_needed(self, connection: Connection) -> bool:
         """Tell whether anything that is to be changed names them, or the history does."""

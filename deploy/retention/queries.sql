@@ -241,6 +241,12 @@ WITH others AS (
 )
 UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
 
+-- name: others_views
+SELECT tenant, person, name, address FROM gateway.saved_views FOR UPDATE
+
+-- name: change_view
+UPDATE gateway.saved_views SET address = :address WHERE tenant = :tenant AND person = :person AND name = :name
+
 -- name: blank_permits
 WITH entries AS (UPDATE executor.workspace_entries SET permit = NULL WHERE call_id = ANY (:calls::text[]))
 UPDATE executor.executions SET permit = '' WHERE call_id = ANY (:calls::text[])

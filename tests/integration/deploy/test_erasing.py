@@ -122,6 +122,20 @@ async def test_what_somebody_wrote_goes_with_them(database_url: str, column: str
     assert (False, True) == ("ada" in left, "bea wrote it" in left)
 
 
+async def test_lists_that_others_keep_name_them_no_more(database_url: str) -> None:
+    """However an address spells their id; one that names somebody else stays as it was typed."""
+    kept = ["/inbox?requester=person:bea&q=a+b%20c", "/inbox?q=100%", "/inbox/ada?older_than=0"]
+    named = ["/inbox?requester=person%3Aada&q=", "/inbox?decided_by=person:ada", "/inbox?requester=%70erson%3aada"]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for number, address in enumerate((*kept, *named)):
+            row = {"person": "person:bea", "name": str(number), "address": address}
+            insert(connection, number, "gateway.saved_views", row)
+        insert(connection, 9, "gateway.saved_views", {"person": "person:ada"})
+        new = f"person%3A{(await ada_erased(database_url)).pseudonym}"
+        left = {row for (row,) in connection.execute("SELECT address FROM gateway.saved_views")}
+    assert {*kept, f"/inbox?requester={new}&q=", f"/inbox?decided_by={new}", f"/inbox?requester={new}"} == left
+
+
 @pytest.fixture
 def found(database_url: str) -> Any:
     """Return what a column has, in the order of its texts, of a database with the rows above."""
