@@ -9,10 +9,12 @@ as well be that of one machine (`PLACET_KEYS`, or `keys` in the folder of `make 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from placet.contracts.errors import PlacetError
@@ -35,17 +37,33 @@ _ANNOUNCED = (
 _IN_USE = (
     "{kid} signs from the next start of {signer} on: restart it; what {before} has signed stays good until --forget"
 )
+_MEANWHILE = "another run has just changed these keys: look at --list, and run this again if it is still to be done"
 _HALF_GONE = "is taken back in some folders only: take it back once more (--forget), and restart every service"
+
+
+@contextmanager
+def in_turn(root: Path) -> Iterator[bool]:
+    """Let one run at a time change the keys under `root`; tell whether this one had to wait for another."""
+    # In a folder that every container has that changes them.
+    with ((root / PUBLIC if (root / PUBLIC).is_dir() else root) / "lock").open("a") as file:
+        waited = False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waited = True
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield waited
 
 
 def create_folders(root: Path, owner: int | None = None) -> list[Path]:
     """Make what is missing under `root`, give it to user `owner`, and return the private keys that are new."""
-    made = [path for signer in SIGNERS for path in create_keys(root / signer, [signer])]
-    (root / PUBLIC).mkdir(exist_ok=True)
-    _publish(root)
-    if owner is not None:
-        for path in (path for folder in _folders(root) for path in (folder, *folder.iterdir())):
-            os.chown(path, owner, owner)
+    (root / PUBLIC).mkdir(parents=True, exist_ok=True)
+    with in_turn(root):
+        made = [path for signer in SIGNERS for path in create_keys(root / signer, [signer])]
+        _publish(root)
+        if owner is not None:
+            for path in (path for folder in _folders(root) for path in (folder, *folder.iterdir())):
+                os.chown(path, owner, owner)
     return made
 
 
@@ -53,22 +71,26 @@ def rotate(root: Path, signer: str) -> str:
     """Announce a new key of `signer`, or, where one is announced, have it sign; return what is to be done now.
 
     It is announced once every folder has it: where publishing it failed half-way, it is announced again. Raises
-    KeysUnusable, also where the signer has no key here.
+    KeysUnusable, also where the signer has no key here, and PlacetError where it had to wait for another run: both
+    steps may not follow each other without a restart.
     """
-    folder = root if _lie_together(root) else root / signer
-    now, following = folder / f"{signer}.private.json", folder / f"{signer}.next.json"
-    before = key_id(now)
-    if not following.exists():
-        create_next(folder, signer)
-    kid = key_id(following)
-    announced = all(kid in {key["kid"] for key in public_keys(each)} for each in _folders(root))
-    if announced:
-        following.replace(now)
-    create_keys(folder, [signer])
-    _publish(root)
-    if announced:
-        return _IN_USE.format(kid=kid, signer=signer, before=before)
-    return _ANNOUNCED.format(kid=kid)
+    with in_turn(root) as waited:
+        if waited:
+            raise PlacetError(_MEANWHILE)
+        folder = root if _lie_together(root) else root / signer
+        now, following = folder / f"{signer}.private.json", folder / f"{signer}.next.json"
+        before = key_id(now)
+        if not following.exists():
+            create_next(folder, signer)
+        kid = key_id(following)
+        announced = all(kid in {key["kid"] for key in public_keys(each)} for each in _folders(root))
+        if announced:
+            following.replace(now)
+        create_keys(folder, [signer])
+        _publish(root)
+        if announced:
+            return _IN_USE.format(kid=kid, signer=signer, before=before)
+        return _ANNOUNCED.format(kid=kid)
 
 
 def forget(root: Path, kid: str) -> int:
@@ -77,14 +99,15 @@ def forget(root: Path, kid: str) -> int:
     No folder publishes it less before every folder knows that it may not publish it again: where this fails half-way,
     the next run of anything here finishes it. Raises PlacetError where it signs, or is about to.
     """
-    if kid in _in_use(root):
-        raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
-    held = [folder for folder in _folders(root) if any(key["kid"] == kid for key in public_keys(folder))]
-    if held:
-        for folder in _folders(root):
-            take_back(folder, {kid})
-        _publish(root)
-    return len(held)
+    with in_turn(root):
+        if kid in _in_use(root):
+            raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
+        held = [folder for folder in _folders(root) if any(key["kid"] == kid for key in public_keys(folder))]
+        if held:
+            for folder in _folders(root):
+                take_back(folder, {kid})
+            _publish(root)
+        return len(held)
 
 
 def bring(backup: Path, folder: Path) -> list[str]:

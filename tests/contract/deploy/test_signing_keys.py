@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import stat
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -142,6 +146,39 @@ def test_what_was_taken_back_half_way_is_taken_back_by_the_next_run(
     assert set() == {each.name for each in tmp_path.iterdir() if good(each, before)}
     assert [] == [path for path in tmp_path.rglob("public.json") if stolen in path.read_text()]
     assert stolen not in {kid for kid, _, _ in keys.listed(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("layout", "change"),
+    [(apart, "--rotate"), (apart, "--forget"), (apart, "start"), (together, "--rotate"), (together, "--forget")],
+)
+def test_changes_at_once_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout, change: str
+) -> None:
+    """Who waited takes back or makes what they were asked to; a new key does not go on before anybody has restarted."""
+    own, others = layout(tmp_path)
+    replaced, before = load_signer(own, "policy").key.kid or "", signed(own)
+    for _ in range(2):
+        keys.rotate(tmp_path, "policy")
+    listed, waits, flock = keys.listed(tmp_path), threading.Event(), fcntl.flock
+
+    def lock(file: IO[str], how: int) -> None:
+        try:
+            flock(file, how)
+        except BlockingIOError:
+            waits.set()
+            raise
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    arguments = {"--rotate": ["--rotate", "policy"], "--forget": ["--forget", replaced], "start": []}[change]
+    with ThreadPoolExecutor() as pool:
+        with keys.in_turn(tmp_path):
+            done = pool.submit(keys.main, [str(tmp_path), *arguments])
+            assert waits.wait(30)
+            assert (listed, True) == (keys.listed(tmp_path), good(others, before))
+        assert (1 if change == "--rotate" else 0) == done.result(30)
+    assert change == "--forget" or listed == keys.listed(tmp_path)
+    assert (change != "--forget") == good(others, before)
 
 
 def test_the_next_start_of_one_machine_takes_back_what_was_begun(tmp_path: Path) -> None:
