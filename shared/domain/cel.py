@@ -94,6 +94,10 @@ class Expression:
         """What the compiler made of it: a `google.protobuf.Any` with a `cel.expr.CheckedExpr`."""
         return bytes(self._compiled.serialize())
 
+    def looks_at(self, of: str) -> bool:
+        """Tell whether it looks at a variable whose name begins with `of`; a word in a text is none."""
+        return any(name.startswith(of) for name in Tree.of(self.checked).names())
+
     def part(self, checked: bytes) -> Expression:
         """Return an expression of the same environment that `checked` has in the form of `Expression.checked`."""
         return Expression(self.text, self._environment.deserialize(checked), self._environment)

@@ -81,12 +81,18 @@ class Tree:
 
     def calls(self, functions: Collection[str]) -> Iterator[Node]:
         """Yield every call of one of these functions."""
+        return (node for node in self._nodes() if node.kind is Kind.CALL and node.name in functions)
+
+    def names(self) -> Iterator[str]:
+        """Yield the variables that it looks at, dots included, and what its loops call their own."""
+        return (node.name for node in self._nodes() if node.kind is Kind.NAME)
+
+    def _nodes(self) -> Iterator[Node]:
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
             waiting += node.below
-            if node.kind is Kind.CALL and node.name in functions:
-                yield node
+            yield node
 
 
 def _node(wire: bytes) -> Node:

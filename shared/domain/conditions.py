@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import re
-
 from placet.contracts.errors import PlacetError
 from placet.contracts.permit import Permit
 from placet.domain.directory import Directory
 from placet.domain.held import CalledFor
 
-_CALL = re.compile(r"\bcall\b")
-
 
 def looks_at_call(text: str) -> bool:
-    """Tell whether a condition may look at the call. A word in a string looks like it too: that only costs time."""
-    return _CALL.search(text) is not None
+    """Tell whether a condition looks at the call: a group or an attribute may have that word in its name.
+
+    One that does not compile nobody meets, whatever the call.
+    """
+    if "call" not in text:
+        return False
+    # As below.
+    from placet.domain.person_condition import compile_person_condition  # noqa: PLC0415
+
+    try:
+        return compile_person_condition(text).looks_at_call
+    except PlacetError:
+        return False
 
 
 def holds(text: str, identity: str, directory: Directory, call: CalledFor) -> bool:

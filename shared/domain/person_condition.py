@@ -61,6 +61,8 @@ class PersonCondition:
 
     text: str
     expression: Expression
+    #: Whether it looks at anything of the call.
+    looks_at_call: bool
 
     def holds(self, person: PersonFacts, call: CalledFor) -> bool:
         """Tell whether this person may decide this call; raise ConditionFailed where there is no answer."""
@@ -74,7 +76,8 @@ class PersonCondition:
 @lru_cache(maxsize=_COMPILED_MAX)
 def compile_person_condition(text: str) -> PersonCondition:
     """Return the compiled `text`; raise ConditionInvalid with every problem."""
-    return PersonCondition(text, _environment().compile_condition(text))
+    expression = _environment().compile_condition(text)
+    return PersonCondition(text, expression, expression.looks_at("call."))
 
 
 def facts_of(identity: str, directory: Directory) -> PersonFacts:

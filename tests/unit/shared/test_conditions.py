@@ -35,10 +35,22 @@ def test_who_meets_a_condition_no_more_has_lost_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "text", "expected"), [("run", TOOL, True), ("staged_call", TOOL, False), ("staged_call", SENIOR, True)]
+    ("mode", "text", "expected"),
+    [
+        ("run", TOOL, True),
+        ("staged_call", TOOL, False),
+        ("staged_call", f"{SENIOR} && call.arguments.order.total < 5.0", False),
+        ("staged_call", '.call . labels["a"] == "b"', False),
+        ("staged_call", SENIOR, True),
+        ("staged_call", '"call-center" in person.groups', True),
+        ("staged_call", 'person.attributes["on call.tool"] == "yes"', True),
+        ("staged_call", "person.attributes.call == person.id", True),
+        ("staged_call", "person.groups.exists(call, call == person.id)", True),
+        ("staged_call", "call me", True),
+    ],
 )
 def test_a_condition_on_a_commit_says_nothing_of_what_it_is_made_of(mode: str, text: str, *, expected: bool) -> None:
-    """What it says of people alone holds for each call of the workspace."""
+    """What it says of people alone holds for each call of the workspace, whatever words stand in it."""
     assert expected == lost(Directory(), mode=mode, conditions={text: ["person:ada"]})
 
 
