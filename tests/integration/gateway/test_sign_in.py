@@ -130,6 +130,17 @@ async def test_a_one_time_link_signs_in_once(house: House) -> None:
     assert (True, False) == ("placet_session" in first.headers["set-cookie"], "set-cookie" in second.headers)
 
 
+async def test_a_one_time_link_takes_no_key_that_waits_to_be_taken_over(house: House) -> None:
+    """A key that somebody else made for the administrator is newer than theirs, and good for nothing."""
+    house.key("admin", tenant="default", person="admin")
+    async with house.client(house.key("admin", tenant="default", person="ada")) as ada:
+        made = await ada.post("/v1/keys", json={"person": "admin", "scopes": ["admin"]})
+    async with house.client() as browser:
+        await browser.get(one_time_link())
+        keys = await browser.get("/v1/keys")
+    assert (201, 200) == (made.status_code, keys.status_code)
+
+
 @pytest.mark.parametrize("cookie", ["", "nonsense", "a.b.c"])
 async def test_a_forged_session_is_nobodys(house: House, cookie: str) -> None:
     """A cookie that we did not sign for this purpose begins nothing."""

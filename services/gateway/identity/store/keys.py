@@ -158,11 +158,11 @@ async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str,
 
 
 async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:
-    """Return the id of the newest working admin key of one person."""
+    """Return the id of the newest admin key of one person that is good: theirs, not one that waits for them."""
     statement = (
         sa.select(API_KEYS.c.key_id)
         .where(API_KEYS.c.tenant == tenant, API_KEYS.c.person == person, API_KEYS.c.revoked_at.is_(None))
-        .where(API_KEYS.c.scopes.contains([str(Scope.ADMIN)]))
+        .where(API_KEYS.c.scopes.contains([str(Scope.ADMIN)]), API_KEYS.c.taken_over_at.is_not(None))
         .order_by(API_KEYS.c.created_at.desc())
         .limit(1)
     )
