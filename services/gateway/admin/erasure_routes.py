@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.ids import new_id
 from placet.gateway.admin import store
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
@@ -58,7 +59,7 @@ async def ask(deps: DepsOf, caller: CallerOf, body: ErasureIn, response: Respons
     """Have a person erased, for good: the next `placet purge` does it."""
     caller.need(Scope.ADMIN)
     caller.need_house()
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         row = await store.ask_erasure(work.connection, new_id(), body.who, by=caller.person)
         # Not whom: this row stays.
         work.record(Change(caller.tenant, "erasure", row["erasure_id"], "asked", None, "asked", caller.person))

@@ -18,7 +18,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages import KeyOffered
 from placet.contracts.visitors import NAME_PATTERN
 from placet.domain.approvers import name_of
-from placet.gateway.conversations.access import check_credentials
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -154,8 +154,7 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
     scopes, own, offer = sorted(set(body.scopes)), caller.person == person_id(body.person), _NO_OFFER
-    async with deps.runtime.units.begin() as work:
-        await check_credentials(work.connection, caller)
+    async with writing(deps.runtime.units, caller) as work:
         if not own and not RESERVED.isdisjoint(scopes):
             if not await may_make(work.connection, caller.tenant, body.person, RESERVED):
                 title = "Too many keys wait for this person to take them over."
@@ -188,7 +187,7 @@ async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) 
     """
     if caller.proof != "api_key" or caller.key_id is None:
         raise Refused("Send the key that you take over.", status=403, kind="not-your-key")
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         fits = await code_fits(work.connection, caller.key_id, body.code)
     if not fits:
         raise Refused("This code is wrong, used or too old.", status=403, kind="wrong-code")
@@ -209,8 +208,7 @@ async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -
 
 
 async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> TakenOverOut:
-    async with deps.runtime.units.begin() as work:
-        await check_credentials(work.connection, caller)
+    async with writing(deps.runtime.units, caller) as work:
         taken = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
         if taken is None:
             raise Refused("There is no such key of yours to take over.", status=404, kind="not-found")
@@ -225,7 +223,7 @@ async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> T
 async def revoke(deps: DepsOf, caller: CallerOf, key_id: PathId) -> Response:
     """Revoke a key; it and the sessions that began with it stop working at once here, within a second elsewhere."""
     caller.need(Scope.ADMIN)
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         if not await revoke_key(work.connection, caller.tenant, key_id, caller.person):
             raise Refused("There is no such working key.", status=404, kind="not-found")
         work.record(_change(caller, key_id, "revoked", "active", "revoked"))

@@ -18,6 +18,7 @@ from placet.contracts.messages import Message, ResolveDeadLetter, RetryDelivery,
 from placet.contracts.messages.approvals import GrantScope
 from placet.gateway.admin import store
 from placet.gateway.admin.store import DEAD_LETTERS, DELIVERIES, GRANTS, WEBHOOK_EVENTS, Listed, Row
+from placet.gateway.conversations.access import writing
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.deps import Deps
@@ -65,9 +66,9 @@ async def _found(deps: Deps, caller: Caller, listed: Listed, row_id: str, name: 
     return row
 
 
-async def _send(deps: Deps, response: Response, message: Message, location: str) -> None:
+async def _send(deps: Deps, caller: Caller, response: Response, message: Message, location: str) -> None:
     """Send what an administrator wants; `location` is where to look for what becomes of it."""
-    async with deps.runtime.units.once() as work:
+    async with writing(deps.runtime.units, caller) as work:
         work.emit(message)
     response.headers["location"] = location
 
@@ -154,7 +155,7 @@ async def _resolve(
     if action == "replay":
         _need_events(letter["body"])
     wish = ResolveDeadLetter(tenant=caller.tenant, dead_letter_id=letter_id, action=action, by=caller.person)
-    await _send(deps, response, wish, f"/v1/dead-letters/{letter_id}")
+    await _send(deps, caller, response, wish, f"/v1/dead-letters/{letter_id}")
     return LetterActionSent(id=letter_id, action=action)
 
 
@@ -227,7 +228,7 @@ async def retry_delivery(deps: DepsOf, caller: CallerOf, delivery_id: PathId, re
         title = "Only a delivery that was given up can be retried."
         raise Refused(title, status=409, kind="not-given-up", state=row["state"])
     wish = RetryDelivery(tenant=caller.tenant, delivery_id=delivery_id, by=caller.person)
-    await _send(deps, response, wish, "/v1/deliveries")
+    await _send(deps, caller, response, wish, "/v1/deliveries")
     return DeliveryRetrySent(id=delivery_id)
 
 
@@ -284,7 +285,7 @@ async def retry_webhook_event(deps: DepsOf, caller: CallerOf, event_id: PathId, 
         title = "Only an event that was given up can be posted again."
         raise Refused(title, status=409, kind="not-given-up", state=row["state"])
     wish = RetryWebhookEvent(tenant=caller.tenant, event_id=event_id, by=caller.person)
-    await _send(deps, response, wish, "/v1/webhook-events")
+    await _send(deps, caller, response, wish, "/v1/webhook-events")
     return WebhookRetrySent(id=event_id)
 
 
@@ -360,7 +361,7 @@ async def revoke_grant(deps: DepsOf, caller: CallerOf, grant_id: PathId, respons
         facts = {"state": "revoked", "revoked_by": grant["revoked_by"]}
         raise Refused("This grant was already revoked.", status=409, kind="already-revoked", **facts)
     wish = RevokeGrant(tenant=caller.tenant, grant_id=grant_id, by=caller.person)
-    await _send(deps, response, wish, f"/v1/grants/{grant_id}")
+    await _send(deps, caller, response, wish, f"/v1/grants/{grant_id}")
     return Revoking(id=grant_id)
 
 

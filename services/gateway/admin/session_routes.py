@@ -9,11 +9,13 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from placet.contracts.errors import Refused
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
+from placet.gateway.identity.sessions import end_one
 from placet.gateway.identity.store.sessions import StoredSession, list_sessions
 from placet.gateway.store import reading
 
@@ -50,9 +52,9 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> SessionList:
 async def revoke(deps: DepsOf, caller: CallerOf, session_id: PathId) -> Response:
     """End a session at once, in every browser that has its cookie."""
     known = {each.session_id for each in await _visible(deps, caller)}
-    ended = session_id in known and await deps.authenticator.sessions.end(caller.tenant, session_id, caller.person)
-    if not ended:
-        raise Refused("There is no such session.", status=404, kind="not-found")
+    async with writing(deps.runtime.units, caller) as work:
+        if session_id not in known or not await end_one(work, caller.tenant, session_id, caller.person):
+            raise Refused("There is no such session.", status=404, kind="not-found")
     return Response(status_code=204)
 
 

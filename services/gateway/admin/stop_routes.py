@@ -13,6 +13,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages.message import Identifier, Tenant
 from placet.contracts.messages.tool_calls import ToolName
 from placet.gateway.admin.stop_names import check_names
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -135,7 +136,7 @@ async def stop_calls(deps: Deps, caller: Caller, body: EmergencyStopIn) -> Emerg
     wanted = Stopping(tenant, body.tool, body.agent, body.reason, by_another, caller.of_house)
     if not body.anyway:
         await check_names(deps, caller.tenant, wanted)
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         row = await stops.place(work.connection, deps.signer, wanted, by=caller.person, at=await work.clock())
         work.record(_change(row, "stopped", None, "active", caller, body.reason))
     return stop_out(deps, row)
@@ -144,7 +145,7 @@ async def stop_calls(deps: Deps, caller: Caller, body: EmergencyStopIn) -> Emerg
 async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) -> EmergencyStopOut:
     """Lift a stop; raise Refused: 403 (not theirs to lift), 404, 409 (lifted already)."""
     caller.need(Scope.ADMIN)
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         row = await stops.find(work.connection, stop_id)
         if row is None or not (caller.of_house or row["tenant"] in {None, caller.tenant}):
             raise Refused("There is no such stop.", status=404, kind="not-found")

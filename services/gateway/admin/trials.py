@@ -13,6 +13,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.messages import RulebookTried, TryRulebook
 from placet.contracts.messages.rulebook import TrialKind
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.awaited import Awaited
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -49,7 +50,7 @@ class Trials:
         caller.need(Scope.ADMIN)
         trial_id = new_id()
         with self._place(caller.tenant), self._awaited.expected(trial_id) as waiting:
-            async with self.units.begin() as work:
+            async with writing(self.units, caller) as work:
                 until = work.now + timedelta(seconds=self.answer_seconds)
                 asked = {"trial_id": trial_id, "answer_to": self.instance, "until": until, "kind": kind}
                 work.emit(TryRulebook(tenant=caller.tenant, **asked, **what))

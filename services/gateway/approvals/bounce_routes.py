@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from placet.contracts.messages import MailBounced
 from placet.gateway.approvals.bounces import read_bounce
 from placet.gateway.approvals.store.links import mail_is_of
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
@@ -43,7 +44,7 @@ async def bounce(request: Request, deps: DepsOf, caller: CallerOf) -> Taken:
     async with reading(deps.runtime.database) as connection:
         if not await mail_is_of(connection, caller.tenant, found.mail_id):
             return Taken(taken_as="nothing")
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         news = {"mail_id": found.mail_id, "status": found.status, "reason": found.reason}
         work.emit(MailBounced(tenant=caller.tenant, **news))
     log.warning("mail.bounced", mail_id=found.mail_id, status=found.status)

@@ -22,7 +22,7 @@ from placet.gateway.approvals.store.comments import (
     has_comment,
     list_comments,
 )
-from placet.gateway.conversations.access import check_credentials
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -109,8 +109,7 @@ async def comment(
     question = said.question and caller.person != row["requester"]
     place = {"tenant": row["tenant"], "approval_id": row["approval_id"]}
     words: dict[str, Any] = {"person": caller.person, "text": said.text, "question": question}
-    async with units.begin() as work:
-        await check_credentials(work.connection, caller)
+    async with writing(units, caller) as work:
         made = await add_comment(work.connection, **place, **words, comment_id=comment_id)
         if made is not None:
             work.emit(ApprovalCommented(**place, **words, comment_id=made.id, said_in=said_in))

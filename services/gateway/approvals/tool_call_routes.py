@@ -18,6 +18,7 @@ from placet.gateway.admin.history_routes import Name
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.audit.history import LOOKED_AT
+from placet.gateway.conversations.access import writing
 from placet.gateway.conversations.items import arguments_value, outcome_status, status_of
 from placet.gateway.conversations.rules import call_status
 from placet.gateway.conversations.store import note_words
@@ -217,7 +218,7 @@ async def resolve(
         note=said.note,
         by=caller.person,
     )
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         if word.note:
             await note_words(work.connection, (caller.tenant, execution["conversation_id"]), caller.writers)
         work.emit(signed(word, deps.signer, work.now))

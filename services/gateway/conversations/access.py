@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
 from placet.gateway.conversations.store import Conversation
@@ -9,6 +12,7 @@ from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.identity.store.keys import find_keys
 from placet.runtime.sql import Connection
+from placet.runtime.work import UnitOfWork, Work
 
 
 def may_read(caller: Caller, conversation_id: str) -> None:
@@ -83,11 +87,19 @@ async def key_holds(connection: Connection, caller: Caller) -> bool:
 async def check_credentials(connection: Connection, caller: Caller) -> None:
     """Raise NoCaller where the caller's token or key is good no more.
 
-    Callers are remembered for a second, whatever happens at other replicas: what is made for one, and is good or stands
-    for longer, asks in its transaction.
+    Callers are remembered for a second, whatever happens at other replicas: what one makes or changes, and stands for
+    longer, asks in its transaction.
     """
     if not (await token_holds(connection, caller) and await key_holds(connection, caller)):
         raise no_token()
+
+
+@asynccontextmanager
+async def writing(units: UnitOfWork, caller: Caller) -> AsyncIterator[Work]:
+    """Yield a transaction for what a caller changes; raise NoCaller where their token or key is good no more."""
+    async with units.begin() as work:
+        await check_credentials(work.connection, caller)
+        yield work
 
 
 def no_token() -> NoCaller:

@@ -131,14 +131,11 @@ async def renew_token(
     """
     caller.need(Scope.CHAT)
     place, token = (caller.tenant, conversation_id), new_token()
-    async with units.begin() as work:
+    async with access.writing(units, caller) as work:
         found = await access.find_for(work.connection, caller, conversation_id)
         if found is None:
             raise access.no_conversation()
         if not revoke:
-            # Their token the statement compares.
-            if not await access.key_holds(work.connection, caller):
-                raise access.no_token()
             await store.note_relay(work.connection, place, caller.holders)
         taker = caller.person if caller.holders else None
         hashed = None if revoke else hash_secret(token)
@@ -240,7 +237,7 @@ class Posts:
         Raises Refused: 403 (scope, or it is a job's), 404.
         """
         caller.need(Scope.CHAT, Scope.OPERATE)
-        async with self._units.begin() as work:
+        async with access.writing(self._units, caller) as work:
             found = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
             conversation = access.check_writable(caller, found)
             if conversation.ended_at is not None:
@@ -261,7 +258,7 @@ class Posts:
             access.check_writable(caller, await store.find_conversation(connection, **place))
             turn_id = await store.running_turn(connection, **place)
         if turn_id is not None:
-            async with self._units.begin() as work:
+            async with access.writing(self._units, caller) as work:
                 work.emit(StopTurn(**place, turn_id=turn_id, by=caller.person))
         return turn_id
 

@@ -104,10 +104,15 @@ class Sessions:
     async def end(self, tenant: str, session_id: str, by: str) -> bool:
         """End a session for good; tell whether there was one to end."""
         async with self.units.begin() as work:
-            ended = await end_session(work.connection, tenant, session_id, by)
-            if ended:
-                work.record(_ended(tenant, session_id, by))
-        return ended
+            return await end_one(work, tenant, session_id, by)
+
+
+async def end_one(work: Work, tenant: str, session_id: str, by: str) -> bool:
+    """End a session for good; tell whether there was one to end."""
+    ended = await end_session(work.connection, tenant, session_id, by)
+    if ended:
+        work.record(_ended(tenant, session_id, by))
+    return ended
 
 
 async def end_all_of(work: Work, tenant: str, key_id: str, by: str) -> None:

@@ -14,6 +14,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import job_conversation_id, new_id, own_id
 from placet.contracts.messages import Author, CancelJob, JobBudget, RunJob
 from placet.domain.division import Unsound, checked
+from placet.gateway.conversations.access import writing
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Closed
 from placet.gateway.conversations.service import known_agent, may_open
@@ -81,7 +82,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -
     )
     with deps.hub.follow((job_topic(caller.tenant, job.job_id),)) as following:
         if not (body.id and await _is_there(deps, job)):
-            async with deps.runtime.units.once() as work:
+            async with writing(deps.runtime.units, caller) as work:
                 work.emit(job)
             with suppress(Closed):
                 await following.next(APPEARS_SECONDS)
@@ -242,7 +243,7 @@ async def cancel_job(deps: Deps, caller: Caller, job_id: str) -> dict[str, Any]:
     """Cancel a job; return it as it was."""
     row = await found_job(deps, caller, job_id)
     if row["ended_at"] is None:
-        async with deps.runtime.units.once() as work:
+        async with writing(deps.runtime.units, caller) as work:
             work.emit(CancelJob(tenant=caller.tenant, job_id=job_id, by=caller.person))
     return job_out(row)
 

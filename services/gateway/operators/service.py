@@ -13,7 +13,7 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import HandoverRequested, HolderChanged, OperatorSpoke
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.approvers import name_of
-from placet.gateway.conversations.access import check_writable
+from placet.gateway.conversations.access import check_writable, writing
 from placet.gateway.conversations.holder import Held, told
 from placet.gateway.conversations.service import Posted, PostedTexts, has_ended, refuse_other
 from placet.gateway.conversations.store import Conversation, lock_conversation, note_relay
@@ -46,7 +46,7 @@ class Operators:
 
         Raises Refused: 403, 404, 409 (another operator holds it: `operator` says who; it ended).
         """
-        async with self.units.begin() as work:
+        async with writing(self.units, caller) as work:
             conversation = await _locked(work, caller, conversation_id)
             _refuse_ended(conversation)
             held = conversation.held
@@ -62,7 +62,7 @@ class Operators:
 
         Raises Refused: 403, 404, 409 (it has ended).
         """
-        async with self.units.begin() as work:
+        async with writing(self.units, caller) as work:
             conversation = await _locked(work, caller, conversation_id)
             _refuse_ended(conversation)
             try:
@@ -76,7 +76,7 @@ class Operators:
         What visitors wrote up to what the operator had seen counts as answered, and no model answers it. Raises
         Refused: 403, 404, 409 (the caller does not hold it; it has ended; the message id was used for another text).
         """
-        async with self.units.begin() as work:
+        async with writing(self.units, caller) as work:
             conversation = await _locked(work, caller, conversation_id)
             message_id = answer.message_id or new_id()
             key = (*conversation.place, message_id)

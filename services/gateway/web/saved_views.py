@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.store.saved_views import NAME_MAX, VIEWS_MAX, SavedView, remove_view, save_view
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.inbox import back_of
@@ -27,7 +28,7 @@ async def save(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     if not name or len(name) > NAME_MAX or len(address) > ADDRESS_MAX:
         words = text(caller.language, "A view needs a name of at most {count} characters.", count=NAME_MAX)
         raise Refused(words, status=400, kind="invalid-view")
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         kept = await save_view(work.connection, caller.tenant, caller.person, SavedView(name, address))
     if not kept:
         words = text(caller.language, "You keep {count} views already: delete one first.", count=VIEWS_MAX)
@@ -42,6 +43,6 @@ async def save(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
 async def delete(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     """Forget a view, and lead back to the list."""
     caller.need(Scope.DECIDE)
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         await remove_view(work.connection, caller.tenant, caller.person, field(form, "name"))
     return RedirectResponse(back_of(field(form, "back")), 303)

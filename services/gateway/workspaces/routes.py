@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
 from placet.contracts.messages.approvals import REASON_MAX
-from placet.gateway.conversations.access import check_for, check_writable
+from placet.gateway.conversations.access import check_for, check_writable, writing
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.conversations.store import note_words
 from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
@@ -164,7 +164,7 @@ async def propose(deps: DepsOf, caller: CallerOf, conversation_id: ConversationI
     async with reading(deps.runtime.database) as connection:
         if await asked_here(connection, caller.tenant, conversation_id) in {"all", "decided"}:
             raise Refused("People are asked about all of it already.", status=409, kind="asked-already")
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         work.emit(ProposeChanges(tenant=caller.tenant, conversation_id=conversation_id, by=caller.person))
     return AskedOut(conversation_id=conversation_id, workspace_id=workspace["workspace_id"], asked="propose")
 
@@ -178,7 +178,7 @@ async def discard(
     word = DiscardChanges(
         tenant=caller.tenant, conversation_id=conversation_id, by=caller.person, reason=said.reason.strip()
     )
-    async with deps.runtime.units.begin() as work:
+    async with writing(deps.runtime.units, caller) as work:
         if word.reason:
             await note_words(work.connection, (caller.tenant, conversation_id), caller.writers)
         work.emit(word)
