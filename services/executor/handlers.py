@@ -55,9 +55,12 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
             work.emit(rules.refused(each.attempt.call, admission))
     if len({each.attempt.call.call_id for each, _ in wanted.values()}) < len(wanted):
         raise SecurityAlert("two permits for one call came together")
-    taken = await store.claim(work, wanted, worker.holder)
-    for key, void in taken.items():
+    taken, waited = await store.claim(work, wanted, worker.holder)
+    for key, seen in taken.items():
         each, admission = wanted[key]
+        void = seen
+        if waited and not seen and admission.event is Event.CLAIMED:
+            void = await why_void(work.connection, each.attempt.call, each.permit, worker.directory())
         if void:
             await _turn_away(each, void, worker)
         elif admission.event is Event.CLAIMED:

@@ -44,9 +44,17 @@ MUTANTS = (
         "expired-while-waiting",
         "a permit that ends while its claim waits for a lock still runs the call",
         _QUERIES,
-        "wanted.permit_expires_at <= (SELECT max(at) FROM taken) AS late",
+        "wanted.permit_expires_at <= over.at AS late",
         "false AS late",
         _CLAIMS,
+    ),
+    Mutant(
+        "stopped-while-waiting",
+        "a stop that is placed while a claim waits for a lock is not seen",
+        _QUERIES,
+        "over.at > statement_timestamp() + interval '0.1 seconds' AS waited",
+        "false AS waited",
+        ("tests/integration/executor/test_stops.py",),
     ),
     Mutant(
         "revoked-key",

@@ -24,10 +24,14 @@ wanted AS (
         permit_expires_at, permit, call, cause, CASE state WHEN 'running' THEN :begun_at::timestamptz END,
         CASE state WHEN 'running' THEN NULL ELSE clock_timestamp() END, error, mode, plan
     FROM wanted ORDER BY call_id
-    ON CONFLICT DO NOTHING RETURNING call_id, clock_timestamp() AS at
+    ON CONFLICT DO NOTHING RETURNING call_id
+), over AS MATERIALIZED (
+    -- After every wait for another transaction, also for a row that is not taken then.
+    SELECT count(*) AS calls, clock_timestamp() AS at FROM taken
 ), effect AS (
-    -- By the time after every wait for another transaction.
-    SELECT wanted.key, wanted.state = 'running' AND wanted.permit_expires_at <= (SELECT max(at) FROM taken) AS late,
+    SELECT wanted.key, wanted.state = 'running' AND wanted.permit_expires_at <= over.at AS late,
+        -- What follows is read as it was at the beginning.
+        over.at > statement_timestamp() + interval '0.1 seconds' AS waited,
         -- Keys of people whose yes is behind it, separated by spaces; each is found by its id, however many there are.
         wanted.state = 'running' AND wanted.api_keys <> '' AND EXISTS (
             SELECT FROM unnest(string_to_array(wanted.api_keys, ' ')) AS used (key_id)
@@ -48,7 +52,7 @@ wanted AS (
                     )
                 )
         ) AS stopped
-    FROM wanted JOIN taken USING (call_id)
+    FROM over, wanted JOIN taken USING (call_id)
 )
 
 -- name: void

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
 from placet.contracts.messages import CallResolved, ToolCallFinished
 from placet.executor.states import State
 from tests.integration.executor.test_sweeper import a_lost_call
+from tests.support.agents import wait_for_a_blocked_statement
 from tests.support.executor_house import House, Premises, open_house
+
+#: The claim of another executor that was stopped, or cut off, in its transaction.
+ANOTHER_CLAIM = """
+    INSERT INTO executor.executions (call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state,
+        fence, worker, permit_id, permit_issuer, permit_expires_at, permit, call, cause, finished_at, error)
+    VALUES (%s, 'acme', 'c', 'add', %s, 'default', false, 'refused', 0, 'w2', 'p', '', now(), '', '{}', '{}', now(), '')
+"""
+#: Returns once whoever waits for a lock has waited so long that what they read first may be old.
+LONG_ENOUGH = """
+    SELECT pg_sleep_until(max(query_start) + interval '1.2 seconds') FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 
 def stop(place: Premises, **target: Any) -> None:
@@ -37,6 +55,48 @@ async def test_what_a_stop_covers_does_not_begin(house: House, target: dict[str,
     call = place.call("add", a=2, b=3).model_copy(update={"agent": "default"})
     await house.deliver(place.permitted(call))
     answer = await house.answer()
+    assert not isinstance(answer, CallResolved)
+    assert (expected, expected) == (answer.kind, place.execution(call).state)
+
+
+def revoke(place: Premises) -> None:
+    """Revoke the key that the yes was given with, as the gateway shows it."""
+    place.sql("UPDATE read.api_keys SET revoked_at = now()")
+
+
+def empty_the_group(place: Premises) -> None:
+    """Let nobody be in the group that the rule asks for."""
+    place.rulebook.write_text(place.rulebook.read_text().replace('["ada"]', "[]"))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (partial(stop, tool="add"), "refused"),
+        (revoke, "refused"),
+        (empty_the_group, "refused"),
+        (partial(stop, tool="block"), "succeeded"),
+    ],
+)
+async def test_what_happens_while_a_claim_waits_counts(
+    place: Premises, change: Callable[[Premises], None], expected: str
+) -> None:
+    """Another claim of the same call was cut off, and is rolled back a while later: what was so is asked again."""
+    directory = {"people": {"ada": {}}, "groups": {"seniors": ["ada"]}}
+    place.rulebook.write_text(json.dumps(json.loads(place.rulebook.read_text()) | directory))
+    place.sql("INSERT INTO read.api_keys (key_id, tenant) VALUES ('key-1', 'acme')")
+    call, conditions = place.call("add", a=2, b=3), {'"seniors" in person.groups': ["person:ada"]}
+    said = {"by": ["person:ada"], "said_with": ["key-1"], "conditions": conditions}
+    async with open_house(place) as house:
+        with psycopg.connect(place.url) as other:
+            other.execute(ANOTHER_CLAIM, [call.call_id, call.schema_digest])
+            sending = asyncio.create_task(house.deliver(place.permitted(call, issuer="approval", **said)))
+            await asyncio.to_thread(wait_for_a_blocked_statement, place.url)
+            change(place)
+            await asyncio.to_thread(other.execute, LONG_ENOUGH)
+            other.rollback()
+        await sending
+        answer = await house.answer()
     assert not isinstance(answer, CallResolved)
     assert (expected, expected) == (answer.kind, place.execution(call).state)
 
