@@ -1153,9 +1153,11 @@ CREATE TABLE notifier.webhook_events (
   CONSTRAINT ck_webhook_events_state_known CHECK (state IN ('due', 'sent', 'given_up'))
 )
 ;;
-CREATE INDEX ix_webhook_events_due ON notifier.webhook_events (webhook, tenant, due_at) WHERE state = 'due'
+CREATE INDEX ix_webhook_events_due ON notifier.webhook_events (webhook, tenant, due_at) WHERE state = 'due' AND lease_until IS NULL
 ;;
 CREATE INDEX ix_webhook_events_given_up ON notifier.webhook_events (tenant, created_at DESC, event_id DESC) WHERE state = 'given_up'
+;;
+CREATE INDEX ix_webhook_events_leases ON notifier.webhook_events (lease_until) WHERE state = 'due' AND lease_until IS NOT NULL
 ;;
 CREATE INDEX ix_webhook_events_newest ON notifier.webhook_events (tenant, created_at DESC, event_id DESC)
 ;;

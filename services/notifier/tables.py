@@ -18,6 +18,9 @@ SHOWN_IN_PLACE_ROWS = "pending AND state IN ('due', 'sent') AND split_part(chann
 SHOWN_ROWS = "state NOT IN ('asleep', 'spared')"
 _LAST_CHANGED = (sa.text("updated_at DESC"), sa.text("delivery_id DESC"))
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("event_id DESC"))
+#: Events that may be claimed once they are due, and those that wait for their time.
+FREE_EVENTS = "state = 'due' AND lease_until IS NULL"
+LEASED_EVENTS = "state = 'due' AND lease_until IS NOT NULL"
 UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
 
 
@@ -110,12 +113,14 @@ WEBHOOK_EVENTS = sa.Table(
     column("state", sa.String, default=MACHINE.initial),
     column("attempt", sa.Integer, default=0),
     column("fence", sa.Integer, default=0),
+    #: Until then nobody takes it: a worker has it, or its next try is not due.
     column("lease_until", MOMENT, nullable=True),
     column("due_at", MOMENT),
     column("created_at", MOMENT),
     column("error", sa.String, default=""),
     sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
-    sa.Index("ix_webhook_events_due", "webhook", "tenant", "due_at", postgresql_where=sa.text("state = 'due'")),
+    sa.Index("ix_webhook_events_due", "webhook", "tenant", "due_at", postgresql_where=sa.text(FREE_EVENTS)),
+    sa.Index("ix_webhook_events_leases", "lease_until", postgresql_where=sa.text(LEASED_EVENTS)),
     sa.Index("ix_webhook_events_given_up", "tenant", *_NEWEST_FIRST, postgresql_where=sa.text("state = 'given_up'")),
     sa.Index("ix_webhook_events_newest", "tenant", *_NEWEST_FIRST),
     schema="notifier",

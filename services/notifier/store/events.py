@@ -61,36 +61,55 @@ def _add() -> sa.Insert:
     return pg.insert(WEBHOOK_EVENTS).from_select(list(values), source).on_conflict_do_nothing()
 
 
+#: What a worker has may be taken again when its lease has ended; what failed is nobody's until its next try is due.
+_FREE = sa.text(
+    """
+    UPDATE notifier.webhook_events SET lease_until = NULL
+    WHERE event_id IN (
+        SELECT event_id FROM notifier.webhook_events WHERE state = 'due' AND lease_until <= now()
+        ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED
+    )
+    """
+)
 #: Tenants take turns at their webhook, and webhooks among all: the first event of each goes before the second of any.
-#: However many wait, one look reads no more than a few of each.
+#: However many wait, one look reads no more than a few of each, and nothing of whoever has nothing due now.
 _CLAIM = sa.text(
     """
-    WITH RECURSIVE lanes AS (
-        (SELECT webhook, tenant FROM notifier.webhook_events WHERE state = 'due' ORDER BY webhook, tenant LIMIT 1)
+    WITH RECURSIVE webhooks AS (
+        SELECT min(webhook) AS webhook FROM notifier.webhook_events WHERE state = 'due' AND lease_until IS NULL
         UNION ALL
-        SELECT next.webhook, next.tenant
-        FROM lanes
-        CROSS JOIN LATERAL (
-            SELECT webhook, tenant FROM notifier.webhook_events
-            WHERE state = 'due' AND (webhook, tenant) > (lanes.webhook, lanes.tenant)
-            ORDER BY webhook, tenant LIMIT 1
-        ) AS next
+        SELECT (
+            SELECT min(each.webhook) FROM notifier.webhook_events AS each
+            WHERE state = 'due' AND lease_until IS NULL AND each.webhook > webhooks.webhook
+        )
+        FROM webhooks WHERE webhook IS NOT NULL
+    ), lanes AS (
+        SELECT webhook, '' AS tenant FROM webhooks WHERE webhook <> ALL (:but)
+        UNION ALL
+        SELECT webhook, (
+            SELECT min(each.tenant) FROM notifier.webhook_events AS each
+            WHERE state = 'due' AND lease_until IS NULL AND each.webhook = lanes.webhook AND each.tenant > lanes.tenant
+        )
+        FROM lanes WHERE tenant IS NOT NULL
     ), found AS (
         SELECT event_id, webhook, due_at,
             row_number() OVER (PARTITION BY webhook, tenant ORDER BY due_at, event_id) AS turn
         FROM lanes
         CROSS JOIN LATERAL (
             SELECT event_id, due_at FROM notifier.webhook_events AS each
-            WHERE state = 'due' AND each.webhook = lanes.webhook AND each.tenant = lanes.tenant
-                AND due_at <= now() AND (lease_until IS NULL OR lease_until < now())
-            ORDER BY due_at LIMIT :share FOR UPDATE SKIP LOCKED
+            WHERE state = 'due' AND lease_until IS NULL AND each.webhook = lanes.webhook
+                AND each.tenant = lanes.tenant AND due_at <= now()
+            ORDER BY due_at LIMIT :share
         ) AS first
-        WHERE webhook <> ALL (:but)
     ), placed AS (
         SELECT event_id, due_at, row_number() OVER (PARTITION BY webhook ORDER BY turn, due_at, event_id) AS place
         FROM found
     ), due AS (
-        SELECT event_id FROM placed WHERE place <= :share ORDER BY place, due_at LIMIT :most
+        SELECT event_id FROM notifier.webhook_events
+        WHERE state = 'due' AND lease_until IS NULL AND event_id = ANY (
+            ARRAY(SELECT event_id FROM placed WHERE place <= :share ORDER BY place, due_at LIMIT :most)
+        )
+        FOR UPDATE SKIP LOCKED
     )
     UPDATE notifier.webhook_events AS claimed
     SET lease_until = now() + :lease, attempt = attempt + 1, fence = fence + 1
@@ -110,7 +129,12 @@ def _settle() -> sa.Update:
     return (
         sa.update(WEBHOOK_EVENTS)
         .where(WEBHOOK_EVENTS.c.event_id == brought.c.event_id, WEBHOOK_EVENTS.c.fence == brought.c.fence, _DUE)
-        .values(state=brought.c.state, error=brought.c.error, due_at=brought.c.due_at, lease_until=None)
+        .values(
+            state=brought.c.state,
+            error=brought.c.error,
+            due_at=brought.c.due_at,
+            lease_until=sa.case((brought.c.state == State.DUE, brought.c.due_at)),
+        )
         .returning(WEBHOOK_EVENTS.c.event_id)
     )
 
@@ -139,6 +163,7 @@ async def add_events(work: Work, events: Iterable[Event]) -> None:
 
 async def claim_events(work: Work, limit: int, lease: timedelta, *, share: int, but: Iterable[str]) -> list[Claimed]:
     """Claim due events for this worker until the lease runs out: at most `share` of one webhook, none of `but`."""
+    await work.connection.execute(_FREE)
     wanted = {"most": limit, "lease": lease, "share": share, "but": list(but)}
     found = await work.connection.execute(_CLAIM, wanted)
     return [

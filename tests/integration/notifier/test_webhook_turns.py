@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from functools import partial
 
 import pytest
+import sqlalchemy as sa
 
 from placet.notifier.channels.webhook_posting import Poster
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
-from placet.notifier.store.events import add_events, claim_events
+from placet.notifier.states import State
+from placet.notifier.store.events import Ended, add_events, claim_events, settle_events
 from placet.notifier.webhook_endpoints import Endpoint
 from placet.notifier.webhook_events import Event
 from placet.notifier.webhook_worker import AT_ONCE, LEASE, SHARE, EventWorker
 from tests.support.house import Replica, a_replica
+
+#: Rows that this connection read so far, and how often it asked an index.
+SEEN = sa.text(
+    "SELECT seq_tup_read + idx_tup_fetch + idx_scan FROM pg_stat_xact_user_tables WHERE relname = 'webhook_events'"
+)
 
 
 @pytest.fixture
@@ -128,3 +136,38 @@ async def test_an_end_waits_for_no_webhook(house: Replica) -> None:
     assert [{"state": "due", "attempt": 1}] == [
         dict(row) for row in await house.rows("SELECT state, attempt FROM notifier.webhook_events")
     ]
+
+
+async def test_who_has_nothing_due_now_makes_no_look_dear(house: Replica) -> None:
+    """However many tenants wait for their next try at a webhook that is down, a look reads and asks as much as ever."""
+    seen = []
+    for tenants in (30, 300):
+        await house.empty_tables()
+        async with house.units.begin() as work:
+            ids = [f"down.{each:04}" for each in range(tenants)]
+            await add_events(work, [Event(each, each, "down", "approval.opened", "{}", work.now) for each in ids])
+        async with house.units.begin() as work:
+            down = await claim_events(work, tenants, LEASE, share=tenants, but=())
+            later = work.now + timedelta(hours=2)
+            await settle_events(work, [Ended(each, State.DUE, later, "down") for each in down])
+        await add(house, "quiet", "acme", 1)
+        async with house.units.begin() as work:
+            before = (await work.connection.execute(SEEN)).scalar_one()
+            claimed = await claim_events(work, AT_ONCE, LEASE, share=SHARE, but=())
+            seen.append((await work.connection.execute(SEEN)).scalar_one() - before)
+        assert (tenants, ["quiet"]) == (len(down), [each.event.webhook for each in claimed])
+    assert seen[0] == seen[1]
+
+
+async def test_a_try_is_made_again_once_it_is_due(house: Replica) -> None:
+    """What failed is claimed when its time has come, and what a worker left behind when its lease has ended."""
+    for webhook in ("failed", "left"):
+        await add(house, webhook, "acme", 1)
+    async with house.units.begin() as work:
+        failed, left = sorted(
+            await claim_events(work, AT_ONCE, timedelta(), share=SHARE, but=()), key=lambda each: each.event.webhook
+        )
+        await settle_events(work, [Ended(failed, State.DUE, work.now, "down")])
+    async with house.units.begin() as work:
+        again = await claim_events(work, AT_ONCE, LEASE, share=SHARE, but=())
+    assert {failed.event.event_id: 2, left.event.event_id: 2} == {each.event.event_id: each.attempt for each in again}

@@ -31,7 +31,7 @@ OLD = "whsec_" + base64.b64encode(b"old" * 8).decode()
 EVENTS = "SELECT type, state, attempt, error FROM notifier.webhook_events ORDER BY created_at, event_id"
 #: Moments that are far off, and one that no clock shows.
 AGES = ("Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 99999999999999999999 23:59:59 GMT")
-HURRY = "UPDATE notifier.webhook_events SET due_at = now() - interval '1 second'"
+HURRY = "UPDATE notifier.webhook_events SET due_at = now() - interval '1 second', lease_until = NULL"
 
 
 @pytest.fixture
