@@ -11,6 +11,7 @@ that (see ADR 0065).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -21,7 +22,7 @@ from placet.contracts.topology import executor_queue
 from placet.executor import parked_store as store
 from placet.executor.metrics import PARKED_TOTAL
 from placet.executor.parked_store import Parked
-from placet.executor.slot_gate import SlotGate
+from placet.executor.slot_gate import SlotGate, comes_after_others
 from placet.runtime.bus import ComesAgain, Delivery, OnDelivery
 from placet.runtime.database import Database, is_outage
 from placet.runtime.slots import Slots
@@ -45,6 +46,8 @@ class Parking:
         self._gate = gate
         self._slots = slots
         self._came = asyncio.Event()
+        #: What waits for calls that it comes after, and whose it is: no round waits for it.
+        self._turns: dict[asyncio.Task[None], str] = {}
 
     async def look_for_tenants(self) -> int:
         """See whether several tenants work here, so that slots are shared among them; always 0."""
@@ -59,6 +62,9 @@ class Parking:
         self._came.set()
         PARKED_TOTAL.labels(parked.pool).inc()
 
+    def _busy(self) -> Counter[str]:
+        return Counter(self._slots.by_tenant) + Counter(self._turns.values())
+
     async def unpark(self, consumers: Mapping[str, OnDelivery]) -> int:
         """Handle what slots are free for, in a fair order, by the consumers of the pools; return how much was tried."""
         if self._slots.draining:
@@ -67,24 +73,37 @@ class Parking:
             await self._slots.wait_freed(SLOT_SECONDS)
             return int(bool(self._gate.parked))
         self._came.clear()
+        busy = self._busy()
         async with self._database.single() as connection:
             taken, tenants = await store.take_parked(
-                connection, list(consumers), most=self._gate.most, limit=room, busy=self._slots.by_tenant, lent=LENT
+                connection, list(consumers), most=self._gate.most, limit=room, busy=busy, lent=LENT
             )
         self._gate.parked = tenants
-        if taken:
+        handled = []
+        for each in taken:
+            delivery = Delivery(executor_queue(each.pool).name, each.body.encode(), kept=True)
+            task = asyncio.create_task(self._handle(each, delivery, consumers[each.pool]))
+            if comes_after_others(delivery):
+                self._turns[task] = each.tenant
+                task.add_done_callback(self._turns.pop)
+            else:
+                handled.append(task)
+        if handled:
             # A claim that is made goes on to its act, also where this duty is told to end.
-            await asyncio.shield(asyncio.gather(*(self._handle(each, consumers[each.pool]) for each in taken)))
-        elif tenants:
-            await self._slots.wait_freed(SLOT_SECONDS)
-        else:
+            await asyncio.shield(asyncio.gather(*handled))
+        elif not tenants:
             # What it comes after may end any moment.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), IDLE_SECONDS)
+        elif not taken and busy == self._busy():
+            freed = asyncio.create_task(self._slots.wait_freed(SLOT_SECONDS))
+            try:
+                await asyncio.wait({freed, *self._turns}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                freed.cancel()
         return len(tenants)
 
-    async def _handle(self, parked: Parked, consumer: OnDelivery) -> None:
-        delivery = Delivery(executor_queue(parked.pool).name, parked.body.encode(), kept=True)
+    async def _handle(self, parked: Parked, delivery: Delivery, consumer: OnDelivery) -> None:
         try:
             try:
                 await consumer(delivery)

@@ -78,6 +78,8 @@ class SlotGate:
         self._inside_of: Counter[str] = Counter()
         #: Claims that wait to enter.
         self._waiting = 0
+        #: Permits that wait for calls that they come after.
+        self._turns = 0
         self._left = asyncio.Event()
 
     @property
@@ -132,12 +134,16 @@ class SlotGate:
 
     async def _wait_turn(self, awaited: ComesAfter, unfinished: Unfinished, *, patience_seconds: float) -> None:
         ends = asyncio.get_running_loop().time() + patience_seconds
-        while awaited.calls:
-            awaited = replace(awaited, calls=await unfinished(awaited))
-            if awaited.calls and asyncio.get_running_loop().time() >= ends:
-                raise NoSlot(f"{len(awaited.calls)} earlier calls have not ended")
-            if awaited.calls:
-                await asyncio.sleep(TURN_LOOK_SECONDS)
+        self._turns += 1
+        try:
+            while awaited.calls:
+                awaited = replace(awaited, calls=await unfinished(awaited))
+                if awaited.calls and asyncio.get_running_loop().time() >= ends:
+                    raise NoSlot(f"{len(awaited.calls)} earlier calls have not ended")
+                if awaited.calls:
+                    await asyncio.sleep(TURN_LOOK_SECONDS)
+        finally:
+            self._turns -= 1
 
     def _leave(self, claims: int) -> None:
         self._inside -= claims
@@ -192,10 +198,11 @@ class SlotGate:
         """Handle an envelope of one permit, whose events are `items`, or of none that can be read."""
         parked = None if park is None else self._parkable(delivery, items)
         tenant = parked.tenant if parked else ""
-        holds_up = parked is not None and self.shared and not delivery.kept
+        # Of those that hold up nobody no more look for their turn again and again than there are slots.
+        at_once = self._turns >= self._slots.size if delivery.kept else parked is not None and self.shared
         try:
             for awaited in _awaited(items):
-                await self._wait_turn(awaited, unfinished, patience_seconds=0 if holds_up else TURN_SECONDS)
+                await self._wait_turn(awaited, unfinished, patience_seconds=0 if at_once else TURN_SECONDS)
             async with self.enter(tenant, patience_seconds=self._patience(tenant, delivery)):
                 await consumer(delivery)
         except NoSlot as error:
@@ -235,6 +242,11 @@ class SlotGate:
             self.tenants.add(tenant)
         pool = delivery.queue.removeprefix(executor_queue("").name)
         return Parked(event_id, pool, tenant, delivery.body.decode())
+
+
+def comes_after_others(delivery: Delivery) -> bool:
+    """Tell whether a delivery has a permit that comes after other calls."""
+    return bool(_awaited(_items(delivery)))
 
 
 def _tenant_of(item: Any) -> str:

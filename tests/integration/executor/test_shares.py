@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 from placet.contracts.messages import Event, ToolCall, ToolCallFinished
-from placet.executor.parked_store import QUERIES
-from tests.builders import a_call, an_event
+from placet.executor.parked_store import QUERIES, Parked
+from placet.executor.parking import Parking
+from placet.executor.slot_gate import SlotGate
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
+from placet.runtime.slots import Slots
+from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
 
@@ -124,11 +130,39 @@ async def test_a_call_that_is_parked_behind_those_that_wait_for_it_is_reached(ho
         await house.deliver(house.premises.permitted(call, after=[first.call_id]))
     await house.deliver(house.premises.permitted(first))
     assert len(later) + 1 == len(house.premises.sql(PARKED))
-    for _ in range(len(later)):
-        await house.sweep("unpark")
+    async with asyncio.timeout(20):
+        while not house.premises.sql(CLAIMED):
+            await house.sweep("unpark")
     assert [first.call_id] == [row.subject_id for row in house.premises.sql(CLAIMED)[:1]]
     await unpark(house)
     assert dict.fromkeys([first.call_id, *(call.call_id for call in later)], "succeeded") == await kinds(house, 31)
+
+
+async def test_what_waits_for_an_earlier_call_holds_up_nobody_elses_turn(house: House) -> None:
+    """A round ends while permits of another tenant wait, and as many of these are taken as its share, not more."""
+    slots, turn, heard = Slots(SLOTS), asyncio.Event(), []
+    parking = Parking(house.service.runtime.database, SlotGate(slots, patience_seconds=1, share=0.5), slots)
+    let_work(house.premises, "loud", "quiet")
+    await parking.look_for_tenants()
+
+    async def consume(delivery: Delivery) -> None:
+        ((event,), _) = read_envelope(delivery.body)
+        heard.append(event.message.tenant)
+        if event.message.tenant == "loud":
+            await turn.wait()
+
+    for tenant, after in (("loud", ["earlier"]), ("quiet", [])):
+        for _ in range(SLOTS):
+            event = an_event(house.premises.permitted(a_call_of(house.premises, tenant, "add", a=1, b=2), after=after))
+            await parking.park(Parked(event.id, "other", tenant, an_envelope(event).decode()))
+    async with asyncio.timeout(10):
+        while heard.count("quiet") < SLOTS:
+            await parking.unpark({"other": consume})
+        assert 2 == heard.count("loud")
+        turn.set()
+        while house.premises.sql(PARKED):
+            await parking.unpark({"other": consume})
+    assert SLOTS == heard.count("loud")
 
 
 async def test_what_was_lent_to_an_executor_that_died_is_handled_by_another(place: Premises) -> None:
