@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from placet.contracts.messages.approvals import strengths_met
 from placet.domain.approvers import OPERATORS, REQUESTER, identity_of
@@ -23,6 +23,8 @@ from placet.policy.rulebook.scope import Scope
 from placet.policy.rules.cel_checks import checked_type
 from placet.policy.rules.cel_failures import failures
 from placet.policy.rules.conditions import known_steps, unknown_arguments
+
+_KINDS = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
@@ -190,20 +192,55 @@ def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator
         path, at = name.split("."), ("grants", "bounds", index)
         if all(known_steps(path, spec.parameters) < len(path) for spec in tools):
             yield at, f"no argument {name!r} in {', '.join(spec.name for spec in tools)}"
-        elif glob and not any(_may_be("string", path, spec) for spec in tools):
-            yield at, f"argument {name!r} is no text, so it fits no {glob!r}"
-        elif not glob and not any(_may_be("number", path, spec) for spec in tools):
-            yield at, f"argument {name!r} is no number that could be smaller; of a text say which may be: '{name}=*…'"
+            continue
+        # Where it is of another kind it would say nothing, and nobody would be told.
+        of = next((spec.name for spec in tools if not _may_vary(path, spec, as_text=bool(glob))), None)
+        if of is not None and glob:
+            yield at, f"argument {name!r} of {of} is no text, so it fits no {glob!r}"
+        elif of is not None:
+            told = f"argument {name!r} of {of} is no number that could be smaller"
+            yield at, f"{told}; of a text say which may be: '{name}=*…'"
 
 
-def _may_be(kind: Literal["string", "number"], path: Sequence[str], spec: ToolSpec) -> bool:
-    """Tell whether an argument may be of a kind, as far as the tool's schema says it plainly."""
+def _may_vary(path: Sequence[str], spec: ToolSpec, *, as_text: bool) -> bool:
+    """Tell whether an argument may be a text, or a number, as far as the schema says; true where a tool has none."""
     schema: Any = spec.parameters
     for name in path:
         schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
-    kinds = schema.get("type") if isinstance(schema, dict) else None
-    named = {kinds} if isinstance(kinds, str) else set(kinds or ())
-    return not named or bool(named & ({"string"} if kind == "string" else {"number", "integer"}))
+    return bool(_kinds(schema, spec.parameters) & ({"string"} if as_text else {"number", "integer"}))
+
+
+def _kinds(schema: Any, root: Any, refs: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the kinds of values that a schema of a tool lets through, all where it does not say."""
+    if not isinstance(schema, dict):
+        return _KINDS
+    found = _KINDS
+    if named := schema.get("type"):
+        kinds = {named} if isinstance(named, str) else set(named)
+        found &= kinds | ({"integer"} if "number" in kinds else set())
+    if "const" in schema or "enum" in schema:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        found &= {kind for value in values for kind in _kinds_of_value(value)}
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            found &= frozenset().union(*(_kinds(each, root, refs) for each in schema[keyword]))
+    for each in schema.get("allOf", ()):
+        found &= _kinds(each, root, refs)
+    ref = schema.get("$ref", "")
+    if ref.startswith("#/") and ref not in refs:
+        target = root
+        for step in ref[2:].split("/"):
+            target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+        found &= _kinds(target, root, refs | {ref})
+    return found
+
+
+def _kinds_of_value(value: Any) -> set[str]:
+    if isinstance(value, bool):
+        return {"boolean"}
+    if isinstance(value, int | float):
+        return {"number", "integer"}
+    return {"string"} if isinstance(value, str) else {"object", "array", "null"}
 
 
 def _never_granted(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
