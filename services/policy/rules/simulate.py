@@ -189,13 +189,15 @@ class Replay:
     def _take(self, demands: Sequence[Demand], at: datetime) -> bool:
         """Take what a call asks of every limit of a rule; False, and nothing is taken, where one has no room."""
         windows = [self._windows.setdefault((each.counter_id, each.within_seconds), _Window()) for each in demands]
-        for window, demand in zip(windows, demands, strict=True):
-            window.slide(at - timedelta(seconds=demand.within_seconds))
-        if any(window.total + each.amount > each.at_most for window, each in zip(windows, demands, strict=True)):
+        pairs = list(zip(windows, demands, strict=True))
+        for window, each in pairs:
+            window.slide(at - timedelta(seconds=each.within_seconds))
+        if any(window.total + each.amount > each.at_most for window, each in pairs):
             return False
-        for window, demand in zip(windows, demands, strict=True):
-            window.taken.append((at, demand.amount))
-            window.total += demand.amount
+        # Two limits of one counter and window take once.
+        for window, amount in {id(window): (window, each.amount) for window, each in pairs}.values():
+            window.taken.append((at, amount))
+            window.total += amount
         return True
 
 

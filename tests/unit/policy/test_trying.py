@@ -451,6 +451,7 @@ TWO_SMALL = RULES.replace("reason: Small.", "reason: Small.\n    limits: [{count
         ("count: 3, per: tenant, within: 1d", 1),
         ("count: 1, per: tenant, within: 1h", 1),
         ("count: 1, per: conversation, within: 90m", 2),
+        ("count: 2, per: tenant, within: 1d}, {count: 9, per: tenant, within: 24h", 0),
         ("sum: {argument: amount, at_most: 9}, per: tenant, within: 1d", 1),
     ],
 )
