@@ -12,7 +12,7 @@ import httpx
 from standardwebhooks import Webhook
 
 from placet.notifier.channels import ChannelFailed
-from placet.notifier.channels.webhook_targets import LookUp, address_of, look_up
+from placet.notifier.channels.webhook_targets import LookUp, Names, address_of
 from placet.notifier.webhook_endpoints import Endpoint
 
 #: How long a receiver may take, in seconds.
@@ -30,11 +30,11 @@ class Poster:
     def __init__(
         self,
         *,
-        look_up: LookUp = look_up,
+        look_up: LookUp | None = None,
         trust: SSLContext | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._look_up = look_up
+        self._look_up = look_up or Names().look_up
         #: Whose certificates count; made once, because reading all roots takes tens of milliseconds.
         self._trust = trust or httpx.create_ssl_context(trust_env=False)
         self._clock = clock

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from threading import Thread
 from typing import TypeAlias
 
 from placet.notifier.channels import ChannelFailed
@@ -22,10 +24,39 @@ LookUp: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
-async def look_up(host: str, port: int) -> list[str]:
-    """Return the addresses of a host as this machine's resolver knows them."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(each[4][0]) for each in found]
+def resolve(host: str) -> list[str]:
+    """Return the addresses of a host as this machine's resolver knows them, however long that takes."""
+    return [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+
+
+class Names:
+    """Looks up names, each in a thread of its own: one whose name servers are silent keeps no other.
+
+    The event loop would ask in a few threads for all, and such a name keeps each for many seconds. Who asks for a name
+    that is asked for already waits for the same answer, so however many ask, there are no more threads than names.
+    """
+
+    def __init__(self, resolve: Callable[[str], list[str]] = resolve) -> None:
+        self._resolve = resolve
+        self._asked: dict[str, Future[list[str]]] = {}
+
+    async def look_up(self, host: str, _port: int) -> list[str]:
+        """Return the addresses of a host; who stops waiting leaves the others theirs."""
+        asked = self._asked.get(host)
+        if asked is None or asked.done():
+            asked = Future()
+            asked.set_running_or_notify_cancel()
+            Thread(target=self._ask, args=(host, asked), name=f"look up {host}", daemon=True).start()
+            self._asked[host] = asked
+        return await asyncio.wrap_future(asked)
+
+    def _ask(self, host: str, asked: Future[list[str]]) -> None:
+        try:
+            found = self._resolve(host)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to those who wait
+            asked.set_exception(error)
+        else:
+            asked.set_result(found)
 
 
 async def address_of(host: str, port: int, look_up: LookUp, *, private: bool) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from placet.contracts.messages import ToolCallRefused
 from placet.domain.yaml_source import RulebookInvalid
 from placet.notifier import webhook_events
 from placet.notifier.channels import ChannelFailed
-from placet.notifier.channels.webhook_targets import address_of, is_allowed
+from placet.notifier.channels.webhook_targets import Names, address_of, is_allowed
 from placet.notifier.webhook_endpoints import Endpoint, load_endpoints
 from tests.builders import NOON, a_call
 from tests.support.cards import closed, finished, opened
@@ -114,6 +116,43 @@ async def test_advice_is_given_where_it_helps(address: str, *, advised: bool) ->
     with pytest.raises(ChannelFailed) as caught:
         await address_of("example.org", 443, look_up, private=False)
     assert advised == ("private: true" in str(caught.value))
+
+
+async def test_a_name_whose_servers_are_silent_keeps_no_other() -> None:
+    """However many ask for it, and whoever gives up: it is asked for once, and others have their answer meanwhile."""
+    answer, asked = threading.Event(), []
+
+    def resolve(host: str) -> list[str]:
+        asked.append(host)
+        if host == "silent.example":
+            answer.wait()
+        return ["93.184.216.34"]
+
+    names = Names(resolve)
+    waiting = [asyncio.create_task(names.look_up("silent.example", 443)) for _ in range(64)]
+    try:
+        async with asyncio.timeout(10):
+            assert ["93.184.216.34"] == await names.look_up("quick.example", 443)
+        waiting.pop().cancel()
+        assert ["quick.example", "silent.example"] == sorted(asked)
+    finally:
+        answer.set()
+    assert [["93.184.216.34"]] * 63 == await asyncio.gather(*waiting)
+
+
+async def test_a_name_is_asked_for_again_once_it_was_answered() -> None:
+    """No answer is kept, neither good nor bad."""
+    answers: list[list[str]] = [[], ["93.184.216.34"]]
+
+    def resolve(_host: str) -> list[str]:
+        if not (found := answers.pop(0)):
+            raise OSError(-3, "Temporary failure in name resolution")
+        return found
+
+    names = Names(resolve)
+    with pytest.raises(OSError, match="Temporary"):
+        await names.look_up("example.org", 443)
+    assert ["93.184.216.34"] == await names.look_up("example.org", 443)
 
 
 async def test_a_name_without_an_address_is_tried_again() -> None:
