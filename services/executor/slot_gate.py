@@ -130,7 +130,8 @@ class SlotGate:
 
     def room(self) -> int:
         """Return how many claims may enter together now, past nobody who waits."""
-        return 0 if self._waiting else self._slots.size - self._slots.busy - self._inside
+        # A claim that has begun its act and has not left yet counts twice.
+        return 0 if self._waiting else max(0, self._slots.size - self._slots.busy - self._inside)
 
     async def _wait_turn(self, awaited: ComesAfter, unfinished: Unfinished, *, patience_seconds: float) -> None:
         ends = asyncio.get_running_loop().time() + patience_seconds

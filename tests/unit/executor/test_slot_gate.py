@@ -66,6 +66,15 @@ async def test_two_who_wait_for_one_slot_do_not_share_it() -> None:
     await asyncio.gather(*entering)
 
 
+async def test_a_claim_that_has_begun_its_act_leaves_no_less_than_no_room() -> None:
+    """It counts as both until it leaves."""
+    acts = Acts(1)
+    async with acts.gate.enter():
+        acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
+        assert 0 == acts.gate.room()
+    acts.end.set()
+
+
 async def test_claims_under_way_keep_a_slot_each() -> None:
     """Two free slots let two claims in at the same time; the third comes in when one of them left no act behind."""
     acts, leave = Acts(2), asyncio.Event()
@@ -147,15 +156,45 @@ async def test_a_permit_whose_turn_has_not_come_does_not_hold_up_the_queue(*, ke
     async def park(permit: Parked) -> None:
         parked.append(permit.tenant)
 
-    claims = to_json({"exp": 4e9, "after": ["earlier"]})
-    permit = f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.x"
-    data = {"tenant": "loud", "permit": permit}
-    body = to_json([{"id": "a", "type": ToolCallPermitted.type_name, "data": data}])
     consumed: list[Delivery] = []
     on_delivery = acts.gate.guard(_into(consumed), bus, goes_on, park)
     with pytest.raises(ComesAgain) if kept else nullcontext():
-        await on_delivery(Delivery("executor.default", body, kept=kept))
+        await on_delivery(Delivery("executor.default", _after("earlier"), kept=kept))
     assert (kept, [] if kept else ["loud"], [], []) == (len(looks) > 1, parked, bus.parked, consumed)
+
+
+async def test_no_more_kept_permits_look_for_their_turn_than_there_are_slots() -> None:
+    """One more is looked at once, and comes again."""
+    acts, bus = Acts(2), ParkingBus()
+    looks: list[str] = []
+    all_look, end = asyncio.Event(), asyncio.Event()
+
+    async def goes_on(comes_after: ComesAfter) -> list[str]:
+        looks.extend(comes_after.calls)
+        if "earlier" in comes_after.calls:
+            if len(looks) == 2:
+                all_look.set()
+            await end.wait()
+            return []
+        return list(comes_after.calls)
+
+    on_delivery = acts.gate.guard(_into([]), bus, goes_on)
+    earlier = Delivery("executor.default", _after("earlier"), kept=True)
+    waiting = [asyncio.ensure_future(on_delivery(earlier)) for _ in range(2)]
+    await all_look.wait()
+    with pytest.raises(ComesAgain):
+        await on_delivery(Delivery("executor.default", _after("another"), kept=True))
+    assert ["earlier", "earlier", "another"] == looks
+    end.set()
+    await asyncio.gather(*waiting)
+
+
+def _after(call_id: str) -> bytes:
+    """Return an envelope with a permit that comes after a call."""
+    claims = to_json({"exp": 4e9, "after": [call_id]})
+    permit = f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.x"
+    data = {"tenant": "loud", "permit": permit}
+    return to_json([{"id": "a", "type": ToolCallPermitted.type_name, "data": data}])
 
 
 def _into(consumed: list[Delivery]) -> Any:
