@@ -5,21 +5,27 @@
 
 -- name: calls_wait_for_a_reason
 -- 2: A call without an answer waits for people or an execution, its own or of its turn, or for an operator's word.
-SELECT c.tenant, c.call_id AS subject, 'no answer since ' || c.proposed_at AS found
-FROM agent.tool_calls AS c
-WHERE c.state <> 'answered' AND c.proposed_at < current_setting('placet.settled')::timestamptz
-    AND NOT EXISTS (
-        SELECT FROM approval.approvals AS a
-        WHERE a.tenant = c.tenant AND a.conversation_id = c.conversation_id AND a.turn_id = c.turn_id
-            AND coalesce(a.closed_at, a.expires_at) >= current_setting('placet.settled')::timestamptz
-    )
-    AND NOT EXISTS (
-        SELECT FROM executor.executions AS e WHERE e.conversation_id = c.conversation_id
-            AND coalesce(e.finished_at, 'infinity') >= current_setting('placet.settled')::timestamptz
-    )
-    AND NOT EXISTS (
-        SELECT FROM dead_letters.dead_letters AS d WHERE d.state = 'open' AND strpos(d.body, c.call_id) > 0
-    )
+SELECT min(tenant) AS tenant, call_id AS subject, 'no answer since ' || min(proposed_at) AS found
+FROM (
+    SELECT c.tenant, c.call_id, c.proposed_at FROM agent.tool_calls AS c
+    WHERE c.state <> 'answered' AND c.proposed_at < current_setting('placet.settled')::timestamptz
+        AND NOT EXISTS (
+            SELECT FROM approval.approvals AS a
+            WHERE a.tenant = c.tenant AND a.conversation_id = c.conversation_id AND a.turn_id = c.turn_id
+                AND coalesce(a.closed_at, a.expires_at) >= current_setting('placet.settled')::timestamptz
+        )
+        AND NOT EXISTS (
+            SELECT FROM executor.executions AS e WHERE e.conversation_id = c.conversation_id
+                AND coalesce(e.finished_at, 'infinity') >= current_setting('placet.settled')::timestamptz
+        )
+    UNION ALL
+    -- Each letter is read once, for whatever has the form of a call's id: of many calls and letters none is compared.
+    SELECT NULL, named[1], NULL
+    FROM dead_letters.dead_letters AS d,
+        regexp_matches(d.body, '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') AS named
+    WHERE d.state = 'open'
+) AS waiting
+GROUP BY call_id HAVING count(tenant) = count(*)
 
 -- name: leases_are_looked_after
 -- 2, 29: What a worker began and never ended is taken over, or said to be unknown, once its lease is out.

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from placet.cli import invariants
 from tests.support.planted import LATER, LONG_AGO, Row, approval, broken_in, call, execution, moved, plant, row
 
 #: After anything else, and not yet over.
@@ -22,9 +23,16 @@ _LOST = row("notifier.deliveries", **_CARD, lease_until=LONG_AGO, due_at=LONG_AG
 _BLOCK = row("gateway.checkpoints", number=2, sealed_at=LATER)
 _RAN = execution(state="succeeded", begun_at=LONG_AGO)
 _DEPUTY = [{"by": {"person": "person:grace", "roles": []}, "to": "person:ada"}]
+_ID = "01a2258a-cdc6-700d-b337-0d100a080776"
+#: Names the call in the middle of what nobody can read.
+_LETTER = {"dead_letter_id": "l", "body": f'[{{"d": "f{_ID}-{_ID}"'}
 
 #: Each way to break an invariant: its name, and the rows.
 PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
+    "letter that was discarded": (
+        "calls_wait_for_a_reason",
+        [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="discarded")],
+    ),
     "execution without history": ("history_leads_to_the_state", [_RAN]),
     "approval without history": ("history_leads_to_the_state", [approval(created_at=LONG_AGO)]),
     "later than the oldest block": (
@@ -54,6 +62,11 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
 }
 #: What looks like one of them, and is none.
 HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
+    "letter that waits": (
+        "calls_wait_for_a_reason",
+        [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="open")],
+    ),
+    "letter of no call": ("calls_wait_for_a_reason", [row("dead_letters.dead_letters", **_LETTER, state="open")]),
     "history was purged": ("history_leads_to_the_state", [_RAN, approval(created_at=LONG_AGO), _BLOCK]),
     "history": (
         "history_leads_to_the_state",
@@ -94,6 +107,22 @@ def test_what_only_looks_broken_is_no_alarm(way: str, database: psycopg.Connecti
     for planted in rows:
         plant(database, planted)
     assert name not in broken_in(database)
+
+
+def test_many_calls_and_many_letters_are_asked_about_in_no_time(database: psycopg.Connection) -> None:
+    """A poisoned queue holds as many letters as calls wait: each letter is read once, not once for each call."""
+    plant(database, call(call_id=_ID, proposed_at=LONG_AGO))
+    plant(database, row("dead_letters.dead_letters", **_LETTER, state="open"))
+    for table, more in (
+        ("agent.tool_calls", "'call_id', md5(n::text)::uuid"),
+        ("dead_letters.dead_letters", "'body', repeat(md5(n::text), 90) || md5(n::text)::uuid"),
+    ):
+        database.execute(
+            f"INSERT INTO {table} SELECT (jsonb_populate_record(one, jsonb_build_object({more}))).*"  # noqa: S608 - ours
+            f" FROM {table} AS one, generate_series(1, 3000) AS n".encode()
+        )
+    asked = invariants.ask(database, settled_after_seconds=60, query_seconds=1)
+    assert [[]] == [broken for each, broken in asked.items() if each.name == "calls_wait_for_a_reason"]
 
 
 @pytest.mark.parametrize(
