@@ -201,6 +201,21 @@ def test_a_message_that_is_not_taken_is_no_hole(house: Embedded) -> None:
     assert (2, True) == (ended.returncode, "the message of --say is not taken" in ended.stderr)
 
 
+@pytest.mark.parametrize(("scope", "code"), [("", 401), ("decide", 403)])
+def test_a_key_that_opens_nothing_is_no_hole(house: Embedded, scope: str, code: int) -> None:
+    """A wrong key, or one that may not chat, is said in one line: what it cannot see shows nothing of tenants."""
+    key = "placet_abc_def"
+    if scope:
+        made = placet(house, "keys", "create", "--person", "cleo", "--scope", scope, "--json")
+        key = json.loads(made.stdout)["key"]
+    ended = placet(house, "verify", *SAY, "--database", house.database_url, key=key)
+    told = f"no conversation can be opened: {code}" in ended.stderr
+    assert (1, 1, True, "") == (ended.returncode, ended.stderr.count("\n"), told, ended.stdout)
+    with psycopg.connect(house.database_url) as database:
+        left = "SELECT FROM gateway.api_keys WHERE tenant LIKE 'verify-%' AND revoked_at IS NULL"
+        assert [] == database.execute(left).fetchall()
+
+
 def test_the_database_is_named_once(house: Embedded) -> None:
     """Beside --data another one would not be asked: that is said."""
     ended = placet(house, "verify", "--data", str(house.data), "--database", house.database_url)

@@ -16,7 +16,7 @@ import typer
 from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line, url_beside
 from placet.cli.output import Json, fail, out, progress, show_json, show_table
 from placet.cli.verify import calls, doors, kills
-from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened
+from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened
 
 _SAY = "This is placet verify. Please answer with OK, and use no tool."
 _COLUMNS = ["kind", "attack", "outcome", "found"]
@@ -131,6 +131,10 @@ def _revoke(database: str, keys: Sequence[str]) -> None:
 
 def _scene(http: httpx.Client, own: str, foreign: str, colleague: str, agent: str) -> Scene:
     """Open the conversation: of the throw-away tenant where agents speak with it, else of the key's."""
+    # A key that sees no conversation at all, its own neither, shows nothing of tenants.
+    seen = http.get(f"/v1/conversations/{an_id()}", headers={"authorization": f"Bearer {own}"})
+    if seen.status_code != httpx.codes.NOT_FOUND:
+        fail(f"no conversation can be opened: {problem_line(seen)}")
     found = opened(http, foreign, agent) if foreign else None
     if isinstance(found, Scene):
         return replace(found, stranger=own, colleague=colleague, throw_away=True)
