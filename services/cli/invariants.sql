@@ -234,10 +234,21 @@ SELECT a.tenant, a.approval_id, 'asked without any verdict' FROM approval.approv
 WHERE NOT EXISTS (SELECT FROM policy.verdicts AS v WHERE v.call_id = a.call_id)
 
 -- name: tools_are_as_they_were_judged
--- 17: A tool ran with the schema that its call was judged and approved by.
+-- 17: The tool that was proposed was judged; it ran for whom, and with the schema, that its call was judged by.
 SELECT e.tenant, e.call_id AS subject, 'ran with another schema than it was judged by' AS found
 FROM executor.executions AS e JOIN policy.verdicts AS v USING (call_id)
 WHERE e.begun_at IS NOT NULL AND e.schema_digest <> v.schema_digest
+UNION ALL
+SELECT v.tenant, v.call_id, v.tool || ' was judged, ' || c.tool || ' proposed'
+FROM policy.verdicts AS v JOIN agent.tool_calls AS c USING (call_id) WHERE v.tool <> c.tool
+UNION ALL
+SELECT v.tenant, v.call_id, 'judged for ' || v.requester || ', ' || held.whose || ' for ' || held.requester
+FROM policy.verdicts AS v
+JOIN (
+    SELECT 'asked' AS whose, call_id, requester FROM approval.approvals
+    UNION ALL SELECT 'ran', call_id, CAST(nullif(call, '') AS json) ->> 'requester' FROM executor.executions
+) AS held USING (call_id)
+WHERE v.requester NOT IN ('', held.requester) AND v.requester || held.requester NOT LIKE '%erased-%'
 
 -- name: rulebooks_are_known
 -- 18: Each verdict names a rulebook that was active, and whose text is kept.
@@ -310,6 +321,11 @@ FROM executor.executions WHERE begun_at >= permit_expires_at
 -- 22: One permit runs one call.
 SELECT min(tenant) AS tenant, permit_id AS subject, 'used by ' || string_agg(call_id, ', ') AS found
 FROM executor.executions GROUP BY permit_id HAVING count(*) > 1
+UNION ALL
+SELECT e.tenant, e.call_id, 'has the permit ' || e.permit_id || ', which its history does not know'
+FROM executor.executions AS e
+JOIN executor.history AS h ON h.machine = 'execution' AND h.subject_id = e.call_id AND h.detail ? 'permit_id'
+GROUP BY e.tenant, e.call_id, e.permit_id HAVING NOT bool_or(h.detail ->> 'permit_id' = e.permit_id)
 
 -- name: grants_add_up
 -- 22: A grant lets through as many calls as it was given for, and knows how many are left.
@@ -455,6 +471,10 @@ FROM (
     SELECT e.tenant, e.call_id, coalesce(e.begun_at, e.finished_at) FROM executor.executions AS e
     WHERE NOT EXISTS (
         SELECT FROM executor.history AS h WHERE h.machine = 'execution' AND h.subject_id = e.call_id)
+    UNION ALL
+    SELECT c.tenant, c.call_id, c.proposed_at FROM agent.tool_calls AS c
+    WHERE NOT EXISTS (
+        SELECT FROM agent.history AS h WHERE h.machine = 'tool_call' AND h.subject_id = c.call_id)
 ) AS bare
 WHERE since > coalesce(
     (SELECT min(c.sealed_at) FROM gateway.checkpoints AS c WHERE c.tenant = bare.tenant), '-infinity')
@@ -482,6 +502,11 @@ SELECT tenant, call_id AS subject, concat_ws(', ', 'proposed ' || proposed, 'ope
 FROM step
 WHERE opened < proposed OR closed < opened OR claimed < coalesce(closed, opened, proposed) OR ended < claimed
     OR answered < coalesce(ended, claimed, closed, opened, proposed)
+UNION ALL
+-- As the rows have it, whatever stands in their histories.
+SELECT e.tenant, e.call_id, 'begun ' || e.begun_at || ', decided ' || a.closed_at
+FROM executor.executions AS e JOIN approval.approvals AS a USING (tenant, call_id)
+WHERE e.permit_issuer = 'approval' AND e.begun_at < a.closed_at
 
 -- name: turns_count_their_calls
 -- 3, 26: A turn waits for exactly those of its calls that have no answer; the model is called again after the last.

@@ -23,9 +23,17 @@ _LOST = row("notifier.deliveries", **_CARD, lease_until=LONG_AGO, due_at=LONG_AG
 _BLOCK = row("gateway.checkpoints", number=2, sealed_at=LATER)
 _RAN = execution(state="succeeded", begun_at=LONG_AGO)
 _DEPUTY = [{"by": {"person": "person:grace", "roles": []}, "to": "person:ada"}]
+_JUDGED = row("policy.verdicts", call_id="x", tool="pay", requester="person:ada")
+_FOR_EVE = approval(requester="person:eve")
 _ID = "01a2258a-cdc6-700d-b337-0d100a080776"
 #: Names the call in the middle of what nobody can read.
 _LETTER = {"dead_letter_id": "l", "body": f'[{{"d": "f{_ID}-{_ID}"'}
+
+
+def _claimed(permit_id: str, event: str = "claimed") -> Row:
+    """Return a row of a call's history that names a permit."""
+    return moved("executor", "execution", None, "running", event, detail=json.dumps({"permit_id": permit_id}))
+
 
 #: Each way to break an invariant: its name, and the rows.
 PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
@@ -35,6 +43,18 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
     ),
     "execution without history": ("history_leads_to_the_state", [_RAN]),
     "approval without history": ("history_leads_to_the_state", [approval(created_at=LONG_AGO)]),
+    "call without history": ("history_leads_to_the_state", [call(proposed_at=LONG_AGO)]),
+    "begun before people said yes": (
+        "steps_are_in_order",
+        [approval(closed_at=LATER), execution(begun_at=LONG_AGO, permit_issuer="approval")],
+    ),
+    "permit of another call": ("permits_are_used_once", [execution(permit_id="p"), _claimed("q")]),
+    "another tool was judged": ("tools_are_as_they_were_judged", [_JUDGED, call(tool="add")]),
+    "asked for somebody else": ("tools_are_as_they_were_judged", [_JUDGED, _FOR_EVE]),
+    "ran for somebody else": (
+        "tools_are_as_they_were_judged",
+        [_JUDGED, execution(call='{"requester": "person:eve"}')],
+    ),
     "later than the oldest block": (
         "history_leads_to_the_state",
         [execution(state="succeeded", begun_at=_SOON), _BLOCK],
@@ -72,6 +92,20 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
         "history_leads_to_the_state",
         [_RAN, moved("executor", "execution", None, "succeeded")],
     ),
+    "call and its history": ("history_leads_to_the_state", [call(), moved("agent", "tool_call", None, "open")]),
+    "staged with one permit, released with another": (
+        "permits_are_used_once",
+        [execution(permit_id="q"), _claimed("p"), _claimed("q", "released")],
+    ),
+    "tool and requester as judged": (
+        "tools_are_as_they_were_judged",
+        [_JUDGED, call(tool="pay"), execution(call='{"requester": "person:ada"}'), approval(requester="person:ada")],
+    ),
+    "requester who was erased": (
+        "tools_are_as_they_were_judged",
+        [row("policy.verdicts", call_id="x", requester="person:erased-1"), _FOR_EVE, execution(call="")],
+    ),
+    "job that nobody called": ("tools_are_as_they_were_judged", [row("policy.verdicts", call_id="x"), _FOR_EVE]),
     "a conversation was purged": ("approvals_are_as_judged", [row("approval.decisions", approval_id="a")]),
     "answer of a turn": ("successes_ran", [call(state="answered", result_kind="succeeded", tool="final_answer")]),
     "card that waits": (
