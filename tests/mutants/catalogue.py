@@ -658,4 +658,20 @@ MUTANTS = (
         "AND clock_timestamp() <>\n",
         ("tests/integration/executor/test_unknown_outcomes.py",),
     ),
+    Mutant(
+        "lifted-and-back",
+        "a lifted stop whose end somebody took out of its row is called genuine",
+        "services/gateway/store/stops.py",
+        'elif row["resume_signature"] is not None:',
+        "elif False:",
+        ("tests/integration/gateway/test_stops.py",),
+    ),
+    Mutant(
+        "staged-by-another-tool",
+        "a call whose worker was lost is staged, or a commit begun, by a tool that takes other arguments by now",
+        "services/executor/sweeper.py",
+        "known = spec is not None and spec.schema_digest == attempt.call.schema_digest",
+        "known = True",
+        ("tests/integration/executor/test_sweeper.py",),
+    ),
 )

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from placet.approval import worker
+from placet.approval import store, worker
 from placet.approval.views import VIEWS
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import (
@@ -245,6 +245,9 @@ async def test_an_edit_voids_votes_and_stales_cards(replica: Replica, gateway: S
     asked = await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER)
     edited = await replica.send(an_edit_judged(of(asked, EditProposed)))
     assert "pending" == of(edited, DecisionAnswered).state
+    async with replica.units.database.single() as connection:
+        (reading,) = await store.read_decisions(connection, [claims_of(card, "bob", "approve")])
+    assert ["person:ada"] == [each.voter.person for each in reading.votes]
     stale = await decide(replica, gateway, card, "bob", "approve")
     assert "stale" == of(stale, DecisionAnswered).outcome
     seen = of(edited, ApprovalProgressed).call

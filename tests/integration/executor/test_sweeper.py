@@ -13,13 +13,16 @@ from prometheus_client import REGISTRY
 
 from placet.contracts.ids import derived_id, new_id
 from placet.contracts.messages import ToolCall, ToolCallFinished
+from placet.contracts.messages.stage import StagePlan
 from placet.executor import rules
 from placet.executor.states import State
 from placet.executor.store import Attempt, Holder, renew
 from placet.runtime.work import Cause
 from placet.tools import Ran
+from placet.tools.files.pack import Files
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import TOOLS, Gate, a_gate
+from tests.support.workspaces import Scene, file_rulebook
 
 HOLDER = Holder("worker-1", 7200)
 
@@ -185,6 +188,35 @@ async def test_a_tool_must_have_been_and_still_be_safe_to_repeat(place: Premises
     async with open_house(place) as house:
         assert 1 == await house.sweep_all()
     assert (State.UNKNOWN, 1) == (place.execution(call).state, len(gate.attempts))
+
+
+async def test_what_was_to_be_staged_is_not_staged_by_another_tool(
+    place: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker was lost, and the tool takes other arguments since: who let it be staged judged those of before."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    begun = asyncio.Event()
+
+    async def stage(*_: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Files, "stage", stage)
+        async with open_house(place, executor_worker="lost", drain_seconds=0.01) as house:
+            call = Scene(house).call("create_file", path="a.txt", content="a")
+            await house.deliver(place.permitted(call, mode="stage", plan=StagePlan()))
+            await begun.wait()
+    place.end_lease(call)
+    book = json.loads(place.rulebook.read_text())
+    book["tools"]["create_file"]["parameters"]["description"] = "Another tool."
+    place.rulebook.write_text(json.dumps(book))
+    async with open_house(place) as house:
+        assert 1 == await house.sweep("repeat-lost")
+        await house.answer()
+    assert State.UNKNOWN == place.execution(call).state
+    assert [] == place.sql("SELECT call_id FROM executor.workspace_entries")
 
 
 @pytest.mark.parametrize("tool", ["pay", "pay_repeatable"])

@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from placet.cli.stops import app
+from placet.contracts.signing import load_verifier
+from placet.gateway.store import stops
 from tests.builders import a_call
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.support.gateway import House, an_approval_row, insert, open_house
@@ -197,6 +199,18 @@ async def test_a_stop_that_was_changed_in_the_database_is_not_genuine(house: Hou
             rows = {each["id"]: each["genuine"] for each in (await ada.get("/v1/stops")).json()["items"]}
             genuine.append((made["genuine"], rows[made["id"]]))
     assert [(True, False)] * 3 == genuine
+
+
+async def test_a_stop_that_somebody_put_back_in_force_is_not_genuine(house: House) -> None:
+    """It was lifted and signed so: without its end, and without the constraints, its row says something else."""
+    async with house.client(house.key("admin")) as ada:
+        made = (await stop(ada, tool="refund")).json()
+        await ada.post(f"/v1/stops/{made['id']}/resume", json={})
+    async with house.gateways[0].runtime.units.database.single() as connection:
+        lifted = await stops.find(connection, made["id"])
+    assert lifted is not None
+    rows = lifted, {**lifted, "resumed_at": None, "resumed_by": None}
+    assert [True, False] == [stops.genuine(load_verifier(house.keys), row) for row in rows]
 
 
 async def test_what_is_stopped_waits_and_may_be_denied(house: House) -> None:

@@ -14,6 +14,7 @@ from placet.approval.rules import Answer, Approval, Withdrawal
 from placet.approval.states import FINAL, MACHINE, Event, State
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.messages import DecideApproval, DecisionClaims
+from placet.contracts.messages.tool_calls import Edited
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.deciders import Voter, may_approve
 from placet.domain.directory import Directory
@@ -218,6 +219,14 @@ def test_a_request_that_shows_another_call_is_an_alert(shown: str) -> None:
     """People never see other arguments than those that would run."""
     with pytest.raises(SecurityAlert):
         rules.check_request(a_request(a_call(shown_arguments=shown)))
+
+
+def test_a_request_that_says_it_was_edited_is_an_alert() -> None:
+    """Nobody has seen it yet: an edit would stand in the history, and on the card, in somebody's name."""
+    call = a_call()
+    edited = Edited(person="person:ada", proposed=call.arguments, proposed_digest=call.digest)
+    with pytest.raises(SecurityAlert):
+        rules.check_request(a_request(call.model_copy(update={"edited": edited})))
 
 
 @pytest.mark.parametrize("shown", ['{"amount":299,"currency":"TRY"}', '{"amount":"•••","currency":"TRY"}'])

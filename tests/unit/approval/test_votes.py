@@ -218,6 +218,12 @@ def test_a_veto_decides_alone() -> None:
     assert "not_allowed" == decide(approval, claims_of(approval, "carl", "approve")).outcome
 
 
+def test_a_veto_that_stands_among_the_votes_decides() -> None:
+    """Also as one of several votes that are counted: it needs no second denial, and no yes goes before it."""
+    approval = held_by(**TWO_OF_FINANCE, denials=2, veto=["group:leads"])
+    assert "deny" == tally(approval, [vote("ada"), vote("bob"), vote("carl", "deny")], a_directory()).way
+
+
 @pytest.mark.parametrize(
     ("exclude", "who", "allowed"),
     [
