@@ -204,6 +204,8 @@ class SlotGate:
         try:
             for awaited in _awaited(items):
                 await self._wait_turn(awaited, unfinished, patience_seconds=0 if at_once else TURN_SECONDS)
+            if delivery.kept and self._slots.draining:
+                raise NoSlot("this executor ends")  # noqa: TRY301 - as where no slot came free
             async with self.enter(tenant, patience_seconds=self._patience(tenant, delivery)):
                 await consumer(delivery)
         except NoSlot as error:

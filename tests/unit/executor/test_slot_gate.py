@@ -189,6 +189,27 @@ async def test_no_more_kept_permits_look_for_their_turn_than_there_are_slots() -
     await asyncio.gather(*waiting)
 
 
+async def test_a_permit_whose_turn_comes_as_the_executor_ends_is_left_to_another() -> None:
+    """Nobody would wait for what it claims: it stays parked."""
+    acts, looking, end = Acts(2), asyncio.Event(), asyncio.Event()
+    consumed: list[Delivery] = []
+
+    async def goes_on(comes_after: ComesAfter) -> list[str]:
+        del comes_after
+        looking.set()
+        await end.wait()
+        return []
+
+    on_delivery = acts.gate.guard(_into(consumed), ParkingBus(), goes_on)
+    turn = asyncio.ensure_future(on_delivery(Delivery("executor.default", _after("earlier"), kept=True)))
+    await looking.wait()
+    await acts.slots.drain(0)
+    end.set()
+    with pytest.raises(ComesAgain):
+        await turn
+    assert [] == consumed
+
+
 def _after(call_id: str) -> bytes:
     """Return an envelope with a permit that comes after a call."""
     claims = to_json({"exp": 4e9, "after": [call_id]})
