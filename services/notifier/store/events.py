@@ -71,6 +71,8 @@ _FREE = sa.text(
     )
     """
 )
+#: Looks take turns: two at once would choose the same events, and one of them would go away with none.
+_TURN = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext("placet_webhook_events")))
 #: Tenants take turns at their webhook, and webhooks among all: the first event of each goes before the second of any.
 #: However many wait, one look reads no more than a few of each, and nothing of whoever has nothing due now.
 _CLAIM = sa.text(
@@ -163,6 +165,7 @@ async def add_events(work: Work, events: Iterable[Event]) -> None:
 
 async def claim_events(work: Work, limit: int, lease: timedelta, *, share: int, but: Iterable[str]) -> list[Claimed]:
     """Claim due events for this worker until the lease runs out: at most `share` of one webhook, none of `but`."""
+    await work.connection.execute(_TURN)
     await work.connection.execute(_FREE)
     wanted = {"most": limit, "lease": lease, "share": share, "but": list(but)}
     found = await work.connection.execute(_CLAIM, wanted)

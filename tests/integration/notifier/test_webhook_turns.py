@@ -104,6 +104,22 @@ async def test_a_silent_webhook_keeps_nobody_else(house: Replica) -> None:
     assert 5 * SHARE + 2 == len(set(poster.heard)) == len(poster.begun)
 
 
+async def test_two_notifiers_that_look_at_once_share_what_is_due(house: Replica) -> None:
+    """The second waits until the first has chosen, and takes the next."""
+    for webhook in "ab":
+        await add(house, webhook, "acme", 3 * SHARE)
+
+    async def look() -> int:
+        async with house.units.begin() as work:
+            return len(await claim_events(work, AT_ONCE, LEASE, share=SHARE, but=()))
+
+    async with house.units.begin() as work:
+        first = len(await claim_events(work, AT_ONCE, LEASE, share=SHARE, but=()))
+        second = asyncio.create_task(look())
+        await house.until_waiting(1)
+    assert (2 * SHARE, 2 * SHARE) == (first, await second)
+
+
 async def test_tenants_of_one_webhook_take_turns(house: Replica) -> None:
     """Many events of one tenant that are due first leave others a place in the first round."""
     await add(house, "shared", "loud", 5 * SHARE)
