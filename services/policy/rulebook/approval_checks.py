@@ -207,11 +207,14 @@ def _may_vary(path: Sequence[str], spec: ToolSpec, *, as_text: bool) -> bool:
     schema: Any = spec.parameters
     for name in path:
         schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
-    return bool(_kinds(schema, spec.parameters) & ({"string"} if as_text else {"number", "integer"}))
+    return bool(_kinds(schema, spec.parameters, {}) & ({"string"} if as_text else {"number", "integer"}))
 
 
-def _kinds(schema: Any, root: Any, refs: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the kinds of values that a schema of a tool lets through, all where it does not say."""
+def _kinds(schema: Any, root: Any, seen: dict[str, frozenset[str]]) -> frozenset[str]:
+    """Return the kinds of values that a schema of a tool lets through, all where it does not say.
+
+    `seen` has what each reference was found to be, so that none is followed twice.
+    """
     if not isinstance(schema, dict):
         return _KINDS
     found = _KINDS
@@ -223,15 +226,17 @@ def _kinds(schema: Any, root: Any, refs: frozenset[str] = frozenset()) -> frozen
         found &= {kind for value in values for kind in _kinds_of_value(value)}
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
-            found &= frozenset().union(*(_kinds(each, root, refs) for each in schema[keyword]))
+            found &= frozenset().union(*(_kinds(each, root, seen) for each in schema[keyword]))
     for each in schema.get("allOf", ()):
-        found &= _kinds(each, root, refs)
+        found &= _kinds(each, root, seen)
     ref = schema.get("$ref", "")
-    if ref.startswith("#/") and ref not in refs:
-        target = root
-        for step in ref[2:].split("/"):
-            target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-        found &= _kinds(target, root, refs | {ref})
+    if ref.startswith("#/"):
+        if ref not in seen:
+            target, seen[ref] = root, _KINDS
+            for step in ref[2:].split("/"):
+                target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+            seen[ref] = _kinds(target, root, seen)
+        found &= seen[ref]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,28 @@ def test_invalid_rulebook_names_every_problem_with_its_place(path: Path) -> None
         rulebook_from(parse_yaml(path.name, path.read_bytes()))
 
     assert path.with_suffix(".expected").read_text() == f"{caught.value}\n"
+
+
+def test_a_bound_on_a_schema_of_many_references_is_soon_checked() -> None:
+    """Each is followed once: level by level two to the same one are more than a million ways through twenty levels."""
+    levels = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(60)}
+    schema = {
+        "type": "object",
+        "properties": {"to": {"$ref": "#/$defs/d0"}},
+        "$defs": levels | {"d60": {"type": "string"}},
+    }
+    tool = {"description": "Pay.", "category": "unsafe_api", "parameters": schema}
+    approval = {"approvers": ["operators"], "grants": {"bounds": ["to"]}}
+    rule = {
+        "name": "one",
+        "match": {"tool": "pay"},
+        "effect": "require_approval",
+        "reason": "So.",
+        "approval": approval,
+    }
+    text = json.dumps({"tools": {"pay": tool}, "rules": [rule]})
+    with pytest.raises(RulebookInvalid, match="is no number that could be smaller"):
+        rulebook_from(parse_yaml("many.yaml", text.encode()))
 
 
 def test_missing_file_is_told_like_any_other_problem(tmp_path: Path) -> None:
