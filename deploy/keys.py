@@ -30,6 +30,8 @@ from placet.contracts.signing import (
 )
 
 PUBLIC = "public"
+#: Who changes keys holds it; only who may change them can open it.
+LOCK = "lock"
 _PRIVATE = ("*.private.json", "*.next.json")
 _ANNOUNCED = (
     "{kid} is announced and signs nothing yet: restart every service, so that each knows it, then run this again"
@@ -44,8 +46,9 @@ _HALF_GONE = "is taken back in some folders only: take it back once more (--forg
 @contextmanager
 def in_turn(root: Path) -> Iterator[bool]:
     """Let one run at a time change the keys under `root`; tell whether this one had to wait for another."""
-    # In a folder that every container has that changes them.
-    with ((root / PUBLIC if (root / PUBLIC).is_dir() else root) / "lock").open("a") as file:
+    # In a folder that every container has that changes them. Services see it too: one that could open it could hold it.
+    path = (root / PUBLIC if (root / PUBLIC).is_dir() else root) / LOCK
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "w") as file:
         waited = False
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,7 +66,8 @@ def create_folders(root: Path, owner: int | None = None) -> list[Path]:
         _publish(root)
         if owner is not None:
             for path in (path for folder in _folders(root) for path in (folder, *folder.iterdir())):
-                os.chown(path, owner, owner)
+                if path.name != LOCK:
+                    os.chown(path, owner, owner)
     return made
 
 

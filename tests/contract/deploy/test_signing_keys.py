@@ -287,3 +287,9 @@ def test_a_signer_without_a_key_gets_none_by_rotation(tmp_path: Path) -> None:
     create_keys(tmp_path, ["approval"])
     with pytest.raises(KeysUnusable, match=r"policy\.private\.json"):
         keys.rotate(tmp_path, "policy")
+
+
+def test_who_may_only_read_keys_keeps_nobody_from_changing_them(tmp_path: Path) -> None:
+    """Services have the folder of public keys: one that could open what a run holds could hold it for ever."""
+    keys.create_folders(tmp_path)
+    assert 0o600 == (tmp_path / keys.PUBLIC / keys.LOCK).stat().st_mode & 0o777
