@@ -53,6 +53,7 @@ ACTS: Names = {
     **dict.fromkeys(("import_module", "write_text", "write_bytes"), frozenset()),
     # Files, as a path has it; its `replace` is told from a text's by what it is given.
     **dict.fromkeys(("unlink", "rename", "rmdir", "symlink_to", "hardlink_to"), frozenset()),
+    **dict.fromkeys(("mkdir", "touch", "chmod"), frozenset()),
 }
 STEPS: Names = {**STORING, **ACTS}
 #: How names of Slack's methods begin.
@@ -60,7 +61,8 @@ ACTS_BEGIN = ("chat_", "views_", "files_", "conversations_", "reactions_", "pins
 #: How acts of Python's own modules are called in full whose names alone say nothing.
 ACTS_IN_FULL = (
     *("os.posix_spawn", "os.spawn", "os.exec", "os.fork", "os.rename", "os.replace", "os.unlink", "os.remove"),
-    *("os.link", "os.symlink", "os.truncate", "os.rmdir"),
+    *("os.link", "os.symlink", "os.truncate", "os.rmdir", "os.makedirs", "os.write", "os.kill"),
+    *("tempfile.mk", "tempfile.NamedTemporary", "tempfile.Temporary", "tempfile.Spooled"),
     *("shutil.", "runpy."),
 )
 #: What a library hands in as a function, and a parameter is called.
@@ -223,6 +225,11 @@ def _note(found: Function, node: ast.AST, module: _Module) -> None:
         ):
             found.steps += 1
             found.does.append(_short(moves))
+        case ast.Attribute(ast.Name(on) | ast.Attribute(attr=on), "write" | "writelines") if (
+            module.names is STEPS and on.lstrip("_") == "writer"
+        ):
+            found.steps += 1
+            found.does.append(_short(node))
         case ast.Name() | ast.Attribute() if module.is_step(node):
             found.steps += 1
             found.does.append(_short(node))
@@ -232,9 +239,12 @@ def _note(found: Function, node: ast.AST, module: _Module) -> None:
 
 
 def _writes(call: ast.Call) -> bool:
-    """Tell whether a file is opened there to write."""
+    """Tell whether a file is opened there to write, or in a mode that is not said there."""
     given = [*call.args[:2], *(each.value for each in call.keywords if each.arg == "mode")]
     texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    modes = [*(call.args[1:2] if isinstance(call.func, ast.Name) else ()), *given[len(call.args[:2]) :]]
+    if not all(isinstance(each, ast.Constant) for each in modes):
+        return True
     return any(set(text) <= set("rwaxbt+") and set(text) & set("wax+") for text in texts)
 
 
