@@ -502,11 +502,6 @@ SELECT tenant, call_id AS subject, concat_ws(', ', 'proposed ' || proposed, 'ope
 FROM step
 WHERE opened < proposed OR closed < opened OR claimed < coalesce(closed, opened, proposed) OR ended < claimed
     OR answered < coalesce(ended, claimed, closed, opened, proposed)
-UNION ALL
--- As the rows have it, whatever stands in their histories.
-SELECT e.tenant, e.call_id, 'begun ' || e.begun_at || ', decided ' || a.closed_at
-FROM executor.executions AS e JOIN approval.approvals AS a USING (tenant, call_id)
-WHERE e.permit_issuer = 'approval' AND e.begun_at < a.closed_at
 
 -- name: turns_count_their_calls
 -- 3, 26: A turn waits for exactly those of its calls that have no answer; the model is called again after the last.

@@ -44,10 +44,6 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
     "execution without history": ("history_leads_to_the_state", [_RAN]),
     "approval without history": ("history_leads_to_the_state", [approval(created_at=LONG_AGO)]),
     "call without history": ("history_leads_to_the_state", [call(proposed_at=LONG_AGO)]),
-    "begun before people said yes": (
-        "steps_are_in_order",
-        [approval(closed_at=LATER), execution(begun_at=LONG_AGO, permit_issuer="approval")],
-    ),
     "permit of another call": ("permits_are_used_once", [execution(permit_id="p"), _claimed("q")]),
     "another tool was judged": ("tools_are_as_they_were_judged", [_JUDGED, call(tool="add")]),
     "asked for somebody else": ("tools_are_as_they_were_judged", [_JUDGED, _FOR_EVE]),
