@@ -8,9 +8,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from placet.runtime.threads import call_in_thread
 from placet.runtime.watchdog import at_leisure
 from placet.tools.replies import REPLY_BYTES_MAX
-from placet.tools.threads import call_in_thread
 
 
 async def call_function(function: Callable[..., Any], keywords: Mapping[str, Any], *, name: str) -> Any:
@@ -22,7 +22,7 @@ async def call_function(function: Callable[..., Any], keywords: Mapping[str, Any
     with at_leisure():
         if inspect.iscoroutinefunction(function):
             return _whole(await call())
-        returned = await call_in_thread(lambda: _whole(call()), name=name)
+        returned = await call_in_thread(lambda: _whole(call()), name=f"tool {name}")
         # A decorator may hide an async function behind a plain one.
         return _whole(await returned) if inspect.isawaitable(returned) else returned
 

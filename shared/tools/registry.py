@@ -19,6 +19,7 @@ import structlog
 
 from placet.domain.catalog import catalog_from
 from placet.domain.yaml_source import YamlSource
+from placet.runtime.threads import call_in_thread
 from placet.runtime.watchdog import at_leisure, place_of
 from placet.tools.calling import call_function
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
@@ -27,7 +28,6 @@ from placet.tools.replies import checked_description, checked_error, checked_rep
 from placet.tools.resources import ToolLoadError
 from placet.tools.signatures import Signature, SignatureError, read_signature
 from placet.tools.staging import Change, Described, Staging
-from placet.tools.threads import call_in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -105,7 +105,7 @@ class LoadedTool:
         staging = self.staging
         assert staging is not None  # noqa: S101 - asked of tools that can stage only
         with self._failing(context):
-            return checked_description(await call_in_thread(lambda: staging.describe(change), name="describe"))
+            return checked_description(await call_in_thread(lambda: staging.describe(change), name="tool describe"))
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
         """Run the function once and return its reply of plain JSON values.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from threading import Thread
 from typing import TypeAlias
 
 from placet.notifier.channels import ChannelFailed
+from placet.runtime.threads import call_in_thread
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
 #: Returns the addresses of a host, best first; raises OSError where there are none.
@@ -38,25 +38,15 @@ class Names:
 
     def __init__(self, resolve: Callable[[str], list[str]] = resolve) -> None:
         self._resolve = resolve
-        self._asked: dict[str, Future[list[str]]] = {}
+        self._asked: dict[str, asyncio.Task[list[str]]] = {}
 
     async def look_up(self, host: str, _port: int) -> list[str]:
         """Return the addresses of a host; who stops waiting leaves the others theirs."""
         asked = self._asked.get(host)
         if asked is None or asked.done():
-            asked = Future()
-            asked.set_running_or_notify_cancel()
-            Thread(target=self._ask, args=(host, asked), name=f"look up {host}", daemon=True).start()
+            asked = asyncio.create_task(call_in_thread(partial(self._resolve, host), name=f"look up {host}"))
             self._asked[host] = asked
-        return await asyncio.wrap_future(asked)
-
-    def _ask(self, host: str, asked: Future[list[str]]) -> None:
-        try:
-            found = self._resolve(host)
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to those who wait
-            asked.set_exception(error)
-        else:
-            asked.set_result(found)
+        return await asyncio.shield(asked)
 
 
 async def address_of(host: str, port: int, look_up: LookUp, *, private: bool) -> str:

@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+from placet.runtime.threads import call_in_thread
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown
 from placet.tools.files.paths import Parts, fold, parts_of
 from placet.tools.files.settings import FilesSettings
 from placet.tools.files.tree import MODE_BITS, NEW_FILE_MODE, Draft, Tree
 from placet.tools.files.writable import check_writable
 from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Described, Staging, describe
-from placet.tools.threads import call_in_thread
 
 Result = TypeVar("Result")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -263,7 +263,7 @@ _PLANS: Mapping[str, Plan] = {
 
 async def in_thread(work: Callable[[], Result]) -> Result:
     """Do something with the file system, which may hang, in a thread of its own."""
-    done: Result = await call_in_thread(work, name="files")
+    done: Result = await call_in_thread(work, name="tool files")
     return done
 
 

@@ -1,8 +1,8 @@
-"""One daemon thread per blocking tool call.
+"""One daemon thread per blocking call of what is not ours: a tool, or the machine's resolver.
 
-Not the event loop's thread pool: a blocking function cannot be stopped, so a hung one would keep a place in
-the pool for ever, starve the tools behind it, and hold the process open at shutdown. The executor's slots
-bound the number.
+Not the event loop's thread pool: a blocking function cannot be stopped, so a hung one would keep a place in the pool
+for ever, starve what is behind it, and hold the process open at shutdown. Who calls bounds the number: the executor by
+its slots, the notifier by the names of its webhooks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def call_in_thread(function: Callable[[], Any], *, name: str) -> Any:
         except RuntimeError:  # the loop has closed meanwhile: nobody waits any more
             return
 
-    threading.Thread(target=work, name=f"tool {name}", daemon=True).start()
+    threading.Thread(target=work, name=name, daemon=True).start()
     value, error = await ended
     if error is not None:
         raise error
