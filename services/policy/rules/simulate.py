@@ -188,16 +188,17 @@ class Replay:
 
     def _take(self, demands: Sequence[Demand], at: datetime) -> bool:
         """Take what a call asks of every limit of a rule; False, and nothing is taken, where one has no room."""
-        windows = [self._windows.setdefault((each.counter_id, each.within_seconds), _Window()) for each in demands]
-        pairs = list(zip(windows, demands, strict=True))
-        for window, each in pairs:
-            window.slide(at - timedelta(seconds=each.within_seconds))
-        if any(window.total + each.amount > each.at_most for window, each in pairs):
-            return False
         # Two limits of one counter and window take once.
-        for window, amount in {id(window): (window, each.amount) for window, each in pairs}.values():
-            window.taken.append((at, amount))
-            window.total += amount
+        amounts = {(each.counter_id, each.within_seconds): each.amount for each in demands}
+        windows = {key: self._windows.setdefault(key, _Window()) for key in amounts}
+        for (_, seconds), window in windows.items():
+            window.slide(at - timedelta(seconds=seconds))
+        totals = {key: window.total + amounts[key] for key, window in windows.items()}
+        if any(totals[each.counter_id, each.within_seconds] > each.at_most for each in demands):
+            return False
+        for key, window in windows.items():
+            window.taken.append((at, amounts[key]))
+            window.total = totals[key]
         return True
 
 
