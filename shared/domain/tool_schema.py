@@ -8,7 +8,7 @@ schema does not name are refused unless it says otherwise.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -39,6 +39,7 @@ _LISTING_KEYWORDS = {"allOf", "anyOf", "oneOf", "prefixItems"}
 _NAMED_KEYWORDS = {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 _COMBINING_KEYWORDS = {"$ref", "$dynamicRef", "allOf", "anyOf", "dependentSchemas", "if", "oneOf"}
 _OPENING_KEYWORDS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
+_KINDS = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _NAMING_VALIDATORS = {"additionalProperties", "dependentRequired", "required", "unevaluatedProperties"}
 
 
@@ -67,6 +68,14 @@ def argument_names(parameters: dict[str, Any]) -> frozenset[str] | None:
     """Return the names of all arguments the schema admits; None where it admits names it does not list."""
     is_closed = parameters.get("additionalProperties") is False and "patternProperties" not in parameters
     return frozenset(parameters.get("properties", {})) if is_closed else None
+
+
+def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
+    """Return the kinds of values that the argument at a path may have: all where nothing is said of it."""
+    schema: Any = parameters
+    for name in path:
+        schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
+    return _kinds(schema, _by_place(parameters), {})
 
 
 def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
@@ -119,9 +128,8 @@ def argument_errors(
 
 def _unenforceable(parameters: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield what the draft allows and we do not: unchecked formats, other dialects, references to no schema in it."""
-    subschemas = dict(_subschemas(parameters, ()))
-    places = {f"#{pointer(steps)}" for steps in subschemas}
-    for steps, schema in subschemas.items():
+    places = _by_place(parameters)
+    for steps, schema in _subschemas(parameters, ()):
         for keyword, value in schema.items():
             problem = _keyword_problem(keyword, value, places) if isinstance(value, str) else None
             if problem:
@@ -143,6 +151,45 @@ def _subschemas(schema: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[tup
         elif keyword in _NAMED_KEYWORDS:
             for name, each in value.items():
                 yield from _subschemas(each, (*at, name))
+
+
+def _by_place(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return a schema and all that stand in it by what a reference to each is."""
+    return {f"#{pointer(steps)}": each for steps, each in _subschemas(schema, ())}
+
+
+def _kinds(schema: Any, places: Mapping[str, Any], seen: dict[str, frozenset[str]]) -> frozenset[str]:
+    """Return the kinds of values that a schema lets through; `seen` has what each reference was found to be."""
+    if not isinstance(schema, dict):
+        return _KINDS
+    found = _KINDS
+    if named := schema.get("type"):
+        kinds = {named} if isinstance(named, str) else set(named)
+        found &= kinds | ({"integer"} if "number" in kinds else set())
+    if "const" in schema or "enum" in schema:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        found &= {kind for value in values for kind in _kinds_of_value(value)}
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            found &= frozenset().union(*(_kinds(each, places, seen) for each in schema[keyword]))
+    for each in schema.get("allOf", ()):
+        found &= _kinds(each, places, seen)
+    if "$ref" in schema:
+        place = unquote(schema["$ref"])
+        if place not in seen:
+            # Each is followed once, however many lead there, also in a circle.
+            seen[place] = _KINDS
+            seen[place] = _kinds(places.get(place), places, seen)
+        found &= seen[place]
+    return found
+
+
+def _kinds_of_value(value: Any) -> set[str]:
+    if isinstance(value, bool):
+        return {"boolean"}
+    if isinstance(value, int | float):
+        return {"number", "integer"}
+    return {"string"} if isinstance(value, str) else {"object", "array", "null"}
 
 
 def _mentions(schema: dict[str, Any], keyword: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from placet.contracts.messages.approvals import strengths_met
 from placet.domain.approvers import OPERATORS, REQUESTER, identity_of
@@ -15,6 +14,7 @@ from placet.domain.catalog import ToolSpec
 from placet.domain.cel import ConditionInvalid, constant
 from placet.domain.directory import Directory
 from placet.domain.person_condition import VARIABLES, compile_person_condition, facts_of
+from placet.domain.tool_schema import kinds_at
 from placet.domain.yaml_source import Steps, YamlSource
 from placet.policy.rulebook.entries import ApprovalEntry
 from placet.policy.rulebook.four_eyes import may_hold, panels, people_alone, requester_alone
@@ -23,8 +23,6 @@ from placet.policy.rulebook.scope import Scope
 from placet.policy.rules.cel_checks import checked_type
 from placet.policy.rules.cel_failures import failures
 from placet.policy.rules.conditions import known_steps, unknown_arguments
-
-_KINDS = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
@@ -193,59 +191,14 @@ def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator
         if all(known_steps(path, spec.parameters) < len(path) for spec in tools):
             yield at, f"no argument {name!r} in {', '.join(spec.name for spec in tools)}"
             continue
+        wanted = {"string"} if glob else {"number", "integer"}
         # Where it is of another kind it would say nothing, and nobody would be told.
-        of = next((spec.name for spec in tools if not _may_vary(path, spec, as_text=bool(glob))), None)
+        of = next((spec.name for spec in tools if not kinds_at(spec.parameters, path) & wanted), None)
         if of is not None and glob:
             yield at, f"argument {name!r} of {of} is no text, so it fits no {glob!r}"
         elif of is not None:
             told = f"argument {name!r} of {of} is no number that could be smaller"
             yield at, f"{told}; of a text say which may be: '{name}=*…'"
-
-
-def _may_vary(path: Sequence[str], spec: ToolSpec, *, as_text: bool) -> bool:
-    """Tell whether an argument may be a text, or a number, as far as the schema says; true where a tool has none."""
-    schema: Any = spec.parameters
-    for name in path:
-        schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
-    return bool(_kinds(schema, spec.parameters, {}) & ({"string"} if as_text else {"number", "integer"}))
-
-
-def _kinds(schema: Any, root: Any, seen: dict[str, frozenset[str]]) -> frozenset[str]:
-    """Return the kinds of values that a schema of a tool lets through, all where it does not say.
-
-    `seen` has what each reference was found to be, so that none is followed twice.
-    """
-    if not isinstance(schema, dict):
-        return _KINDS
-    found = _KINDS
-    if named := schema.get("type"):
-        kinds = {named} if isinstance(named, str) else set(named)
-        found &= kinds | ({"integer"} if "number" in kinds else set())
-    if "const" in schema or "enum" in schema:
-        values = [schema["const"]] if "const" in schema else schema["enum"]
-        found &= {kind for value in values for kind in _kinds_of_value(value)}
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            found &= frozenset().union(*(_kinds(each, root, seen) for each in schema[keyword]))
-    for each in schema.get("allOf", ()):
-        found &= _kinds(each, root, seen)
-    ref = schema.get("$ref", "")
-    if ref.startswith("#/"):
-        if ref not in seen:
-            target, seen[ref] = root, _KINDS
-            for step in ref[2:].split("/"):
-                target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-            seen[ref] = _kinds(target, root, seen)
-        found &= seen[ref]
-    return found
-
-
-def _kinds_of_value(value: Any) -> set[str]:
-    if isinstance(value, bool):
-        return {"boolean"}
-    if isinstance(value, int | float):
-        return {"number", "integer"}
-    return {"string"} if isinstance(value, str) else {"object", "array", "null"}
 
 
 def _never_granted(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
