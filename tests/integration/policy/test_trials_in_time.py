@@ -26,7 +26,7 @@ CHECKS = (
     "tools: {t: {description: T., category: safe_read, parameters: {type: object, properties: {a: {type: array,"
     " items: {type: object, properties: {n: {type: integer}}}}}}}}"
 )
-LONG = {"tool": "t", "arguments": {"a": [{"n": number} for number in range(30_000)]}}
+LONG = {"tool": "t", "arguments": {"a": [{"n": number} for number in range(90_000)]}}
 
 
 @pytest.fixture
