@@ -17,6 +17,8 @@ from placet.gateway.http.strict import StrictRoute
 
 #: Models that no route takes or returns by itself, or that leave members out: errors, and what event streams send.
 _MODELS: dict[str, Any] = {"ProblemDocument": ProblemDocument, "FeedItem": FeedItem, "DeltaEvent": DeltaEvent}
+#: Methods whose requests may carry a body, whether or not the route reads one.
+_WRITING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REF = "#/components/schemas/{model}"
 
 
@@ -43,13 +45,15 @@ def _completed(app: FastAPI, schema: dict[str, Any]) -> dict[str, Any]:
     for model in schemas.values():
         for member in model.get("properties", {}).values():
             _without_default(member)
-    for operation, strict in _operations(app, schema):
+    for method, operation, strict in _operations(app, schema):
         answers = operation["responses"]
         if "application/json" in answers.get("422", {}).get("content", {}):
             # FastAPI's own; ours are 400.
             answers.pop("422")
         reads = "requestBody" in operation
-        for status in (400, 413, 415) if reads else (400,) if strict else ():
+        # A body that nobody asked for has the same bounds.
+        bounds = (413, 415) if reads or method in _WRITING else ()
+        for status in (*bounds, *((400,) if reads or strict else ())):
             answers.setdefault(str(status), described(status)[status])
         operation["responses"] = dict(sorted(answers.items()))
     return schema
@@ -61,10 +65,10 @@ def _without_default(member: dict[str, Any]) -> None:
         member["description"] = f"{member.get('description', '')} Default: {json.dumps(default)}.".strip()
 
 
-def _operations(app: FastAPI, schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield each operation, and whether its route refuses what it does not know."""
+def _operations(app: FastAPI, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Yield each operation with its method, and whether its route refuses what it does not know."""
     for route in app.routes:
         path = schema["paths"].get(getattr(route, "path", ""), {})
         for method in getattr(route, "methods", None) or ():
             if operation := path.get(method.lower()):
-                yield operation, isinstance(route, StrictRoute)
+                yield method, operation, isinstance(route, StrictRoute)

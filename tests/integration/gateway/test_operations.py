@@ -287,34 +287,6 @@ async def test_probes_may_ask_without_a_body(house: House) -> None:
     ]
 
 
-async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> None:
-    """Problems are documented where they happen, and the framework's own error form nowhere."""
-    async with house.client() as nobody:
-        document = (await nobody.get("/openapi.json")).json()
-    decisions = document["paths"]["/v1/approvals/{approval_id}/decisions"]["post"]["responses"]
-    assert {"200", "202", "400", "401", "403", "404", "409", "413", "415", "429", "503"} == set(decisions)
-    assert "HTTPValidationError" not in str(document)
-
-
-async def test_the_openapi_document_names_refusals_that_hold_for_every_route(house: House) -> None:
-    """A body may be no JSON, too large, or of another kind; a parameter may be unknown."""
-    async with house.client() as nobody:
-        document = (await nobody.get("/openapi.json")).json()
-    operations = [(path, each) for path, found in document["paths"].items() for each in found.values()]
-    bodies = [set(each["responses"]) for _, each in operations if "requestBody" in each]
-    ours = [set(each["responses"]) for path, each in operations if path.startswith(("/v1/", "/api/", "/agui"))]
-    assert (True, True) == (all({"400", "413", "415"} <= each for each in bodies), all("400" in each for each in ours))
-
-
-async def test_the_openapi_document_has_names_that_say_what_they_are(house: House) -> None:
-    """No component tells in which module it is defined; a rulebook's problems are no problem documents."""
-    async with house.client() as nobody:
-        schemas = (await nobody.get("/openapi.json")).json()["components"]["schemas"]
-    problems = schemas["CheckReport"]["properties"]["problems"]["items"]["$ref"]
-    assert [] == [name for name in schemas if "__" in name or name.startswith("_")]
-    assert {"file", "line", "column", "problem"} == set(schemas[problems.rpartition("/")[2]]["properties"])
-
-
 async def test_a_method_that_is_not_allowed_is_told_those_that_are(house: House) -> None:
     """All of the path's, whichever route they belong to."""
     async with house.client(house.key("chat")) as client:
