@@ -286,3 +286,18 @@ async def test_asking_again_while_the_model_answers_shows_that_answer(
         stored = await shopper.get(f"/v1/conversations/{chat_id}")
     assert (WELL, ["Slow and steady."]) == (well(again), texts(again))
     assert ["user", "assistant"] == [message["role"] for message in stored["messages"]]
+
+
+async def test_asking_again_behind_a_stop_asks_about_one_payment(shopper: Caller, major: str) -> None:
+    """The stop is over when it is answered: what it withdraws is not shown again, nor there beside the new one."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        first = await page.do("send", text="i need a payment link")
+        await page.do("stop")
+        again = await page.do("regenerate")
+        stored = await shopper.get(f"/v1/conversations/{chat_id}")
+        done = await page.do("answer", approved=True)
+    assert (WELL, [("create_pay_link", "approval-requested")]) == (well(again), tools(again))
+    assert first["messages"][-1]["id"] != again["messages"][-1]["id"]
+    assert ["pending"] == [approval["state"] for approval in stored["approvals"]]
+    assert (WELL, [("create_pay_link", "output-available")]) == (well(done), tools(done))

@@ -6,8 +6,10 @@ answers to approval requests, each bound to the digest of the card that was show
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal
@@ -47,6 +49,8 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
 #: Messages of a posted history; older ones are never read.
 MESSAGES_MAX = 2_000
+#: How long a stop waits for what it stops, in seconds; an agent that is away does it later.
+STOP_SECONDS = 10.0
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -270,10 +274,34 @@ async def resume(
     "/{chat_id}/stop", responses=described(401, 403, 404, 503) | {202: {"description": "It is being stopped."}}
 )
 async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Response) -> dict[str, Any]:
-    """Stop the answer that is being made: 202, and its stream ends; 200 where none is."""
-    turn_id = await deps.posts.stop(caller, own_id(caller.tenant, chat_id))
+    """Stop the answer that is being made: 202, and its stream ends; 200 where none is.
+
+    It answers when the turn is over and what waited is withdrawn, for at most some seconds: a page that asks for
+    another answer next must neither be shown a request that goes away nor have a second one beside it.
+    """
+    conversation_id = own_id(caller.tenant, chat_id)
+    turn_id = await deps.posts.stop(caller, conversation_id)
+    if turn_id:
+        await _end_of(deps, caller, conversation_id, turn_id)
     response.status_code = 202 if turn_id else 200
     return {"id": chat_id, "state": "stopping" if turn_id else "idle"}
+
+
+async def _end_of(deps: Deps, caller: Caller, conversation_id: str, turn_id: str) -> None:
+    """Wait until the log says that a turn is over and that nobody is asked about its calls."""
+    log = (await streams.read(deps, caller, conversation_id)).log
+    if log.withdrew(turn_id):
+        return
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(STOP_SECONDS),
+            aclosing(deps.log.follow(caller, conversation_id, log.seq)) as entries,
+        ):
+            async for entry in entries:
+                if entry is not None:
+                    log.read(entry)
+                if log.withdrew(turn_id):
+                    return
 
 
 async def _write(deps: Deps, caller: Caller, body: ChatIn, version: Version) -> StreamingResponse:

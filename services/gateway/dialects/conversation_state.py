@@ -93,6 +93,12 @@ class ConversationState:
         """Return the call that an approval is about; None where the log has not told of it."""
         return next((call for call in self.calls.values() if call.approval_id == approval_id), None)
 
+    def withdrew(self, turn_id: str) -> bool:
+        """Whether a turn is over and nobody is asked about its calls any more."""
+        turn = self.turns.get(turn_id)
+        asks = any(call.waits for call in self.calls.values() if call.turn_id == turn_id)
+        return turn is not None and turn.over and not asks
+
     @property
     def _is_paused(self) -> bool:
         return any(turn.state == "paused" for turn in self.turns.values())
