@@ -145,12 +145,12 @@ async def test_a_decision_made_elsewhere_reaches_a_page_that_resumes_after_the_t
         visitor = Visitor(shopper.url, shopper.token, chat_id)
         await operator.decide((await visitor.see(is_card))["data"], "deny")
         await visitor.see(lambda item: item["data"].get("text") == "It came to nothing.")
-        done = await page.do("resume")
+        # Version 6 has no chunk for a no that its page did not give: it has it from the history.
+        done = await page.do("resume" if major == "7" else "reload")
         again = await page.do("reload")
     assert [message["id"] for message in asked["messages"]] == [message["id"] for message in done["messages"]]
     assert ("ready", None, ["Deploying.", "It came to nothing."]) == (done["status"], done["error"], texts(done))
-    # Version 6 has no word for a decision that its page did not make.
-    assert [("deploy", "output-error" if major == "6" else "output-denied")] == tools(done)
+    assert [("deploy", "output-denied")] == tools(done)
     assert (texts(done), [("deploy", "output-denied")]) == (texts(again), tools(again))
 
 

@@ -163,15 +163,26 @@ async def test_what_was_decided_elsewhere_is_valid_for_the_sdk(
         await visitor.see(is_turn_end)
         resumed = await page.do("resume")
         again = await page.do("reload")
+        await page.do("open")
+        opened = await page.do("settle")
     (call,) = [part for part in again["messages"][-1]["parts"] if part.get("toolName") == "deploy"]
     approved = verb == "approve"
-    assert (WELL, WELL) == (well(resumed), well(again))
+    assert (WELL, WELL, WELL) == (well(resumed), well(again), well(opened))
     assert ("output-available" if approved else "output-denied", approved) == (
         call["state"],
         call["approval"]["approved"],
     )
     assert "Not today." == call["approval"].get("reason")
-    assert ["Deploying.", "The shop is green." if approved else "It was not deployed."] == texts(resumed)
+    told = ["Deploying.", "The shop is green." if approved else "It was not deployed."]
+    # Version 6 has no chunk for a no given elsewhere: nothing is replayed, and the history has it.
+    hears = approved or major == "7"
+    assert (told if hears else ["Deploying."], told) == (texts(resumed), texts(again))
+    # As the page loads with `resume: true`, also in another tab: what the history said stays.
+    assert (tools(again), told) == (tools(opened), texts(opened))
+    (kept,) = [part for part in opened["messages"][-1]["parts"] if part.get("toolName") == "deploy"]
+    # Of a yes, version 6 has in a replay that it ran.
+    verdict = kept.get("approval", call["approval"] if approved else {})
+    assert (approved, "Not today.") == (verdict.get("approved"), verdict.get("reason"))
 
 
 async def test_a_denial_that_a_page_hears_while_it_streams_is_valid(
@@ -200,7 +211,9 @@ async def test_a_request_that_expired_is_valid_for_the_sdk(shopper: Caller, majo
         resumed = await page.do("resume")
         again = await page.do("reload")
     assert (WELL, WELL) == (well(resumed), well(again))
-    assert "approval-requested" not in {state for said in (resumed, again) for _, state in tools(said)}
+    # Version 6 cannot be told in a stream: it has the end from the history.
+    heard = (resumed, again) if major == "7" else (again,)
+    assert "approval-requested" not in {state for said in heard for _, state in tools(said)}
 
 
 # --- what streams -------------------------------------------------------------------------------------------------

@@ -258,6 +258,15 @@ class AiSdkState:
         return [call for call in self.calls if call.waits]
 
     @property
+    def is_tellable(self) -> bool:
+        """Whether a replay says what the history says: version 6 has no chunk for a no that the page did not give."""
+        says_no = (
+            call.kind and call.kind not in SUCCESSES and call.card.get("state", "approved") != "approved"
+            for call in self.calls
+        )
+        return self.goal.version == "7" or not any(says_no)
+
+    @property
     def rests(self) -> bool:
         """Whether nothing of the reply follows until people decide or write."""
         log, decided = self.log, self.goal.decided

@@ -246,8 +246,8 @@ async def resume(
     """Replay the answer that is being made from its beginning, and stay until it is over or waits for people.
 
     204 where none is made; but an answer for which people were asked is replayed after its end too, because the page
-    that asked was not told how it went on. Where people hold the conversation, and nothing waits for a decision, stay
-    for what an operator says.
+    that asked was not told how it went on: unless version 6 could not be told of it as the history tells it. Where
+    people hold the conversation, and nothing waits for a decision, stay for what an operator says.
     """
     conversation_id = own_id(caller.tenant, chat_id)
     deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
@@ -260,7 +260,7 @@ async def resume(
     goal = replace(goal, decided=await streams.decided_since(deps, caller, log))
     state, chunks = replay(begin(goal), snapshot.items)
     if not coming and (state.done or not state.reply_id):
-        was_asked = any(call.card for call in state.calls)
+        was_asked = any(call.card for call in state.calls) and state.is_tellable
         if snapshot.holder and not log.waiting and not snapshot.conversation.ended_at:
             # What was said so far is in the history; what comes next may be an operator's word.
             goal = replace(goal, reply_id="")

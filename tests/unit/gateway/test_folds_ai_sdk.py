@@ -286,3 +286,18 @@ def test_many_answers_beside_many_parts_are_read_in_time() -> None:
     with pytest.raises(Refused):
         message.answers()
     assert thread_time() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "expected"), [("6", "denied", False), ("6", "approved", True), ("7", "denied", True)]
+)
+def test_a_no_is_told_again_only_to_who_can_hear_it(
+    version: Version,
+    state: str,
+    expected: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """Version 6 has no chunk for it, and would put an error in the place of what the history said."""
+    made = [WRITTEN, STARTED, spoke(1), call("k1", "deploy", "proposed"), card("k1", "pending"), card("k1", state)]
+    items = [each for each in numbered([*made, call("k1", "deploy", "error", kind=state)]) if isinstance(each, Item)]
+    again, _ = replay(begin(Goal(version, message_id="u1")), items)
+    assert expected == again.is_tellable
