@@ -115,7 +115,11 @@ def replaying(scene: Scene, text: str, patience_seconds: float) -> Iterator[Row]
     scene.sees(rests, patience_seconds)
     said = [item["data"] for item in scene.items() if item["type"] == "message"]
     heard = sum(1 for each in said if (each["message_id"], each["role"]) == (message_id, "user"))
-    yield judged("replay", "a message that came before", f"{heard} of it in the conversation", held=heard == 1)
+    attack, found = "a message that came before", f"{heard} of it in the conversation"
+    if heard:
+        yield judged("replay", attack, found, held=heard == 1)
+    else:
+        yield not_tried("replay", attack, f"{found} after {patience_seconds:g} s: the agent has not heard of it yet")
 
 
 def expiring(scene: Scene) -> Iterator[Row]:

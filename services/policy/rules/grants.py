@@ -33,6 +33,8 @@ from placet.policy.rules.verdicts import Verdict, judge_within
 
 #: A character of one name: no space, and none that stands between names in lists, addresses, paths and links.
 _OF_A_NAME = r"""[^\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|?#&=%]"""
+#: What stands between names in a glob: there a `?` is a character.
+_BETWEEN_NAMES = re.compile(r"""[\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|#&=%]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ def fits_glob(text: str, glob: str) -> bool:
     """Tell whether a text fits a glob, in which `*` stands for any number of characters of one name and `?` for one.
 
     Neither stands for what parts names from each other, so that nothing is put in front of an address or behind it:
-    `*@example.org` fits no `eve@evil.example,a@example.org`, and `/docs/*` no `/docs/../secret`.
+    `*@example.org` fits no `eve@evil.example,a@example.org`, and `/docs/*` no `/docs/../secret`. Nothing, and dots
+    alone, are no name: `/docs/*` fits neither `/docs/` nor `/docs/..`.
     """
     first, *others = (
         "".join(_OF_A_NAME if each == "?" else re.escape(each) for each in part) for part in glob.split("*")
@@ -120,7 +123,11 @@ def fits_glob(text: str, glob: str) -> bool:
     # Nothing is tried twice: what could be in the way of an earlier place is in the way of a later one, too.
     between = "".join(f"(?>{_OF_A_NAME}*?{each})" for each in others[:-1])
     pattern = f"{first}{between}{_OF_A_NAME}*{others[-1]}" if others else first
-    return text.isprintable() and is_normalized("NFKC", text) and re.fullmatch(pattern, text) is not None
+    if not (text.isprintable() and is_normalized("NFKC", text) and re.fullmatch(pattern, text)):
+        return False
+    # As many as the glob has: no star stands for what parts them.
+    names = zip(_BETWEEN_NAMES.split(text), _BETWEEN_NAMES.split(glob), strict=True)
+    return all(name == asked or name.strip(".") for name, asked in names)
 
 
 def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
