@@ -194,3 +194,24 @@ def test_another_conflict_is_no_proof_of_what_was_shown() -> None:
     """A 409 that is not about the card says nothing of digests."""
     rows = _decided(lambda _, __: _problem(409, "already-decided"))
     assert "not tried" == rows["a decision about something else than was shown"][0]
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(0, "not tried"), (1, "held"), (2, "broken")])
+def test_a_message_that_nobody_has_heard_of_shows_nothing(times: int, outcome: str) -> None:
+    """Only what is there twice is a hole: where the broker is away, a message waits to be heard."""
+    said: dict[str, str] = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            posted = loads(request.content)
+            is_new = posted["text"] == said.setdefault(posted["message_id"], posted["text"])
+            return httpx.Response(202 if is_new else 409)
+        message_id = next(iter(said))
+        items = [
+            {"id": number, "type": "message", "data": {"message_id": message_id, "role": "user"}}
+            for number in range(1, times + 1)
+        ]
+        return httpx.Response(200, json={"items": items if request.url.params["after"] == "0" else []})
+
+    *_, row = doors.replaying(_scene(answer), "hello", 0)
+    assert outcome == row.outcome
