@@ -20,7 +20,7 @@ Names = Mapping[str, frozenset[str]]
 STORING: Names = {
     **dict.fromkeys(("transaction", "single", "publish", "basic_publish", "dead_letter"), frozenset()),
     **dict.fromkeys(("_acquired", "commit", "copy_records_to_table", "copy_to_table", "executemany"), frozenset()),
-    **dict.fromkeys(("queue_purge", "queue_delete", "exchange_delete", "rpc"), frozenset()),
+    **dict.fromkeys(("queue_purge", "queue_delete", "exchange_delete", "rpc", "publisher"), frozenset()),
     # A unit of work has its points in itself.
     "begin": frozenset({"units", "parser", "state", "provider", "sessions", "course"}),
     "acquire": frozenset({"lock"}),
@@ -63,8 +63,11 @@ ACTS_IN_FULL = (
     *("os.posix_spawn", "os.spawn", "os.exec", "os.fork", "os.rename", "os.replace", "os.unlink", "os.remove"),
     *("os.link", "os.symlink", "os.truncate", "os.rmdir", "os.makedirs", "os.write", "os.kill"),
     *("tempfile.mk", "tempfile.NamedTemporary", "tempfile.Temporary", "tempfile.Spooled"),
-    *("shutil.", "runpy."),
+    *("shutil.", "runpy.", "pathlib.Path.replace", "logging.handlers.", "logging.FileHandler", "zipfile.ZipFile"),
+    *("tarfile.", "shelve.", "dbm.", "ctypes.", "webbrowser.", "concurrent.futures.Process"),
 )
+#: What takes something's name for the thing: a name of a step is one, wherever it stands among what is given.
+BY_NAME = frozenset({"getattr", "methodcaller", "attrgetter", "__getattribute__", "__getattr__"})
 #: What a library hands in as a function, and a parameter is called.
 HANDED_IN = frozenset({"say", "respond"})
 #: Names of fields too: of these only a call is a step. Any other is one wherever it stands, for it may be handed on.
@@ -113,6 +116,13 @@ class _Module:
     def is_named(self, name: str) -> bool:
         """Tell whether steps are called so."""
         return name in self.names or (self.names is STEPS and name.startswith(ACTS_BEGIN))
+
+    def by_name(self, call: ast.Call) -> list[str]:
+        """Return the steps that are taken by their names there."""
+        by = (self.in_full(call.func) or ast.unparse(call.func)).rpartition(".")[2]
+        texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        names = [text.rpartition(".")[2] for text in texts] if by in BY_NAME else []
+        return [name for name in names if self.is_named(name)]
 
     def is_step(self, node: ast.AST) -> bool:
         """Tell whether a step is called there, or handed on under another name."""
@@ -212,11 +222,9 @@ def _note(found: Function, node: ast.AST, module: _Module) -> None:
         case ast.Call(func=ast.Name() | ast.Attribute(), args=[point]) if ast.unparse(node.func) in POINTS:
             found.points += 1
             found.does.append(f"@{ast.unparse(point)}".replace("'", ""))
-        case ast.Call(func=ast.Name("getattr" | "methodcaller" | "attrgetter"), args=[*_, ast.Constant(str(name))]) if (
-            module.is_named(name)
-        ):
-            found.steps += 1
-            found.does.append(f"getattr({name})")
+        case ast.Call() if named := module.by_name(node):
+            found.steps += len(named)
+            found.does += [f"getattr({name})" for name in named]
         case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open")) if module.names is STEPS and _writes(node):
             found.steps += 1
             found.does.append("open(to write)")
