@@ -674,4 +674,12 @@ MUTANTS = (
         "known = True",
         ("tests/integration/executor/test_sweeper.py",),
     ),
+    Mutant(
+        "unknown-makes-room",
+        "a call that may have run gives its place in a limit back",
+        "services/policy/rules/limits.py",
+        '"invalid", "failed"})',
+        '"invalid", "failed", "unknown"})',
+        ("tests/integration/policy/test_limits.py",),
+    ),
 )
