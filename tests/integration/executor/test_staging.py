@@ -48,6 +48,16 @@ async def test_a_staged_write_changes_nothing_and_is_read_by_its_conversation_al
     assert "one\n" == (await foreign.run("read_file", path="a.txt")).data["text"]
 
 
+async def test_what_is_staged_is_given_to_its_tenant_alone(scene: Scene) -> None:
+    """Who knows the workspace and the digest of another tenant gets no content by them."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    (blob,) = scene.place.sql("SELECT workspace_id, digest FROM executor.workspace_blobs")
+    asked = {"workspace_id": blob.workspace_id, "digest": blob.digest}
+    content = workspace_store.QUERIES.content.source
+    found = [scene.place.sql(content, tenant=tenant, **asked) for tenant in (scene.tenant, "umbrella")]
+    assert [1, 0] == [len(rows) for rows in found]
+
+
 async def test_what_waits_is_listed_and_found(scene: Scene) -> None:
     """A created file is there, a deleted one is not, an edit builds on the write before it."""
     (scene.root / "old.txt").write_text("needle\n")
