@@ -18,6 +18,7 @@ from placet.deploy.migrations import NewerDatabase, NotRestored, NotUtf8, migrat
 from placet.deploy.migrations.comparing import OPTIONS
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.migrations.views import views
+from placet.deploy.retention.rules import rule_of
 from placet.runtime.database import async_url
 
 Fresh = Callable[[Callable[[str], None]], str]
@@ -42,6 +43,18 @@ def test_every_view_can_be_read(database_url: str) -> None:
         for name in views():
             expected = len(SERVICES) if name == "history_ids" else 0
             assert connection.execute(f'SELECT count(*) FROM "read"."{name}"').fetchone() == (expected,)  # noqa: S608
+
+
+def test_every_table_of_a_migrated_database_has_a_rule(database_url: str) -> None:
+    """Whatever makes it and in whichever schema: docs/retention.md says when its rows go, or it is alembic's own."""
+    every = """
+        SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE c.relkind IN ('r', 'p', 'm', 'f') AND n.nspname !~ '^(pg_|information_schema)'
+    """
+    with psycopg.connect(database_url) as connection:
+        found = {str(row[0]) for row in connection.execute(every)}
+    assert {"public.alembic_version"} == {each for each in found if rule_of(each) is None}
+    assert {*metadata.tables} == found - {"public.alembic_version"}
 
 
 def test_migrating_again_changes_nothing(database_url: str) -> None:
