@@ -28,6 +28,7 @@ from placet.gateway.web.render import set_up_was_run
 from tests.conftest import migrate
 from tests.e2e.test_embedded import Embedded
 from tests.e2e.test_receipts import PARTS, receipt_of, verified
+from tests.support.audit import audited
 from tests.support.http import http_client
 from tests.support.model_script import Answer, Call, Rule, Script, scripted_model
 from tests.support.node_client import node_client
@@ -121,6 +122,11 @@ class Footing(Protocol):
         """Where its public keys are."""
         ...
 
+    @property
+    def database_url(self) -> str:
+        """Where its database is, for its owner."""
+        ...
+
     def operator(self) -> Caller:
         """Return a person who may decide."""
         ...
@@ -197,6 +203,11 @@ class OnRabbitMQ:
         """Where its public keys are."""
         return self.system.folder / "keys"
 
+    @property
+    def database_url(self) -> str:
+        """Where its database is, for its owner."""
+        return self.system.database_url
+
     def operator(self) -> Caller:
         """Return a person who may decide."""
         return Caller(self.system.url, self.system.key("decide", person="grace"))
@@ -211,7 +222,7 @@ class OnRabbitMQ:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what its database says."""
-        with psycopg.connect(self.system.database_url) as connection:
+        with psycopg.connect(self.database_url) as connection:
             return connection.execute(query.encode()).fetchall()
 
     async def power_cut(self) -> None:
@@ -235,6 +246,11 @@ class InOneProcess:
         """Where its public keys are."""
         return self.embedded.data / "keys"
 
+    @property
+    def database_url(self) -> str:
+        """Where its database is, for its owner."""
+        return self.embedded.database_url
+
     def operator(self) -> Caller:
         """Return the administrator."""
         return self.embedded.caller()
@@ -243,8 +259,7 @@ class InOneProcess:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what its database says."""
-        lines = (self.embedded.data / "postgres" / "postmaster.pid").read_text().splitlines()
-        with psycopg.connect(host=lines[4], port=lines[3], user="postgres", dbname="placet") as connection:
+        with psycopg.connect(self.database_url) as connection:
             return connection.execute(query.encode()).fetchall()
 
     async def power_cut(self) -> None:
@@ -378,7 +393,7 @@ async def test_a_plan_is_decided_once_and_done_in_order(footing: Footing, place:
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 async def test_whatever_was_staged_has_a_receipt(footing: Footing, tmp_path: Path, decision: str) -> None:
-    """The commit, the changes and the call that ran with it, or did not: each receipt holds by itself."""
+    """The commit, the changes and the call that ran with it, or did not: each receipt holds, and so does the chain."""
     async with planned(footing) as (visitor, card):
         assert (await footing.operator().decide(card, decision)).status_code == 200
         await visitor.see_answer()
@@ -390,6 +405,7 @@ async def test_whatever_was_staged_has_a_receipt(footing: Footing, tmp_path: Pat
     assert [(0, PARTS)] * 4 == found
     assert decision == "deny" or (booking["permit"], booking["execution"]["state"]) == (ANY, "succeeded")
     assert commit["result"]["kind"] == ("succeeded" if decision == "approve" else "denied")
+    assert [] == audited(footing.database_url, footing.keys)["problems"]
 
 
 async def test_a_denied_plan_is_thrown_away(footing: Footing, place: Place) -> None:
