@@ -19,10 +19,10 @@ from placet.contracts.permit import Consent
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.domain import deciders
-from placet.domain.approvers import OPERATORS, is_person, read_approver
+from placet.domain.approvers import is_person
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
-from placet.domain.votes import behind_others, last_votes
+from placet.domain.votes import behind_others, groups_needed, last_votes
 from placet.runtime.work import Cause, Work
 
 
@@ -184,16 +184,8 @@ def _seated(
 def _groups(approval: Approval, seated: Voter, panels: Iterable[int]) -> list[list[str]]:
     """Return the groups of each panel of somebody where nothing else lets them decide."""
     every = deciders.panels(approval)
-    roles = set(seated.roles)
-    # Who showed no key is an operator by the group of that name.
-    passing = roles & {OPERATORS} if seated.keyless else set()
-    found: list[list[str]] = []
-    for number in sorted(panels):
-        named = set(every[number].approvers)
-        if seated.person not in named and named.isdisjoint(roles - passing):
-            groups = {each.name for each in map(read_approver, named) if each.kind == "group"}
-            found.append(sorted(groups | (named & passing)))
-    return found
+    asked = (groups_needed(every[number].approvers, seated) for number in sorted(panels))
+    return [groups for groups in asked if groups is not None]
 
 
 def _votes(made: Made, after: Approval) -> list[Vote]:

@@ -56,5 +56,6 @@ async def _by_grant(work: Work, call: CallFacts, verdict: Verdict, directory: Di
         uses_left = await grant_store.use_grant(work, grant.grant_id, call.call_id)
         if uses_left is not None:
             work.record(records.grant_used(call, grant, rule=verdict.rule, uses_left=uses_left))
-            return grants.allowed_by(grant, verdict)
+            consent = grants.standing_behind(grant, call, approval, directory)
+            return grants.allowed_by(grant, verdict, consent)
     return verdict

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from placet.domain import deciders
+from placet.domain.approvers import OPERATORS, read_approver
 from placet.domain.deciders import Held, Seats, Voter
 from placet.domain.directory import Directory
 
@@ -29,6 +30,17 @@ class Vote:
 
     voter: Voter
     verb: Literal["approve", "deny", "abstain"]
+
+
+def groups_needed(approvers: Collection[str], voter: Voter) -> list[str] | None:
+    """Return the groups of which one alone lets a voter approve as one of these; None where something else does."""
+    named, roles = set(approvers), set(voter.roles)
+    # Who showed no key is an operator by the group of that name.
+    passing = roles & {OPERATORS} if voter.keyless else set()
+    if voter.person in named or not named.isdisjoint(roles - passing):
+        return None
+    groups = {each.name for each in map(read_approver, named) if each.kind == "group"}
+    return sorted(groups | (named & passing))
 
 
 @dataclass(frozen=True, slots=True)

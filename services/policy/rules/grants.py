@@ -21,12 +21,15 @@ from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantT
 from placet.contracts.messages.grants import GrantAsked
 from placet.contracts.messages.stage import COMMIT_TOOL
 from placet.contracts.messages.tool_calls import ToolCall
+from placet.contracts.permit import NOBODYS, Consent
+from placet.domain import deciders
 from placet.domain.approvers import is_person, person_id
 from placet.domain.catalog import ToolSpec, redact_arguments
 from placet.domain.directory import Directory
 from placet.domain.grants import beyond
+from placet.domain.votes import groups_needed
 from placet.policy.rules.call import CallFacts
-from placet.policy.rules.deciding import decides_alone
+from placet.policy.rules.deciding import decides_alone, panels_of, voter, would_be_held
 from placet.policy.rules.limits import number_at
 from placet.policy.rules.model import Effect, Rulebook, Ruling
 from placet.policy.rules.verdicts import Verdict, judge_within
@@ -249,9 +252,29 @@ def entry_of(call: ToolCall, spec: ToolSpec) -> Entry:
     return Entry(entry_digest(spec), canonical_text(shown))
 
 
-def allowed_by(grant: Grant, verdict: Verdict) -> Verdict:
+def standing_behind(grant: Grant, call: CallFacts, approval: ApprovalRule, directory: Directory) -> Consent:
+    """Return what is asked again of a grant's owner when a call that it lets through begins.
+
+    That is what is asked of whoever approved a call themselves; nobody has voted, so `by` names nobody.
+    """
+    if not is_person(grant.owner):
+        return NOBODYS
+    keyless = grant.key_id is None
+    held, who = would_be_held(call, approval), voter(grant.owner, call, keyless=keyless)
+    own, every = sorted(panels_of(grant.owner, call, approval, directory, keyless=keyless)), deciders.panels(held)
+    asked = (groups_needed(every[number].approvers, who) for number in own)
+    return Consent(
+        keys=() if grant.key_id is None else (grant.key_id,),
+        groups={grant.owner: [groups for groups in asked if groups is not None]},
+        listed=(grant.owner,) if keyless else (),
+        conditions={text: [grant.owner] for text in sorted(deciders.conditions_met(approval, own))},
+    )
+
+
+def allowed_by(grant: Grant, verdict: Verdict, consent: Consent) -> Verdict:
     """Return the verdict on a held call that a grant lets through; it names the grant, its owner and the rule."""
     reason = f"Allowed from now on by {grant.owner}, who approved such a call held by rule {verdict.rule!r}."
+    rule = f"grant:{grant.grant_id}"
     return replace(
-        verdict, effect=Effect.ALLOW, rule=f"grant:{grant.grant_id}", reason=reason, model_reason="", approval=None
+        verdict, effect=Effect.ALLOW, rule=rule, reason=reason, model_reason="", approval=None, consent=consent
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from placet.contracts.ids import is_of_job
@@ -19,7 +19,7 @@ from placet.contracts.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from placet.contracts.permit import Consent, issue_permit, issue_staged_permit
+from placet.contracts.permit import issue_permit, issue_staged_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.domain.catalog import ToolSpec, render_summary, shown_text
@@ -142,7 +142,12 @@ def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) ->
         reference=judged.verdict_id,
         now=now,
         lifetime_seconds=judged.permit_expires_after_seconds,
-        consent=Consent(after=judged.after, rule=judged.verdict.rule, rulebook=judged.verdict.rulebook_digest),
+        consent=replace(
+            judged.verdict.consent,
+            after=judged.after,
+            rule=judged.verdict.rule,
+            rulebook=judged.verdict.rulebook_digest,
+        ),
         mode="stage" if plan else "commit" if staged else "run",
     )
     call = _shown(judged, spec)

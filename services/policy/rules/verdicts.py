@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import COMMIT_TOOL, StagePlan
+from placet.contracts.permit import NOBODYS, Consent
 from placet.domain.card_text import visible
 from placet.domain.catalog import ToolSpec, validate_arguments
 from placet.domain.house_tools import COMMIT_SPEC
@@ -53,6 +54,8 @@ class Verdict:
     demands: tuple[Demand, ...] = ()
     #: How it is staged; set exactly where the effect is STAGE.
     plan: StagePlan | None = None
+    #: Who is asked about again when the call begins: the owner of a grant that lets it through.
+    consent: Consent = NOBODYS
 
     def tried_entry(self, call_id: str, requester: str) -> staging.StagedEntry | None:
         """Return what a commit that is only tried has of the call; None where it is not staged."""

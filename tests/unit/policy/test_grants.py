@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from placet.contracts.ids import job_conversation_id
 from placet.contracts.messages import COMMIT_TOOL, ApprovalRule, GrantTerms
+from placet.contracts.permit import Consent
 from placet.domain.directory import Directory, Person
 from placet.domain.yaml_source import parse_yaml
 from placet.policy.rulebook import rulebook_from
@@ -234,6 +235,35 @@ def covers(rulebook: Rulebook, approval: ApprovalRule, directory: Directory, **c
     return bool(grants.covering([a_grant(**changes)], call, approval, TERMS, directory))
 
 
+IN_OPS = "'ops' in person.groups"
+
+
+@pytest.mark.parametrize(
+    ("approval", "changes", "asked"),
+    [
+        ({"approvers": ["person:ada"]}, {}, Consent(keys=("key-1",), groups={"person:ada": []})),
+        ({"approvers": ["group:ops"]}, {}, Consent(keys=("key-1",), groups={"person:ada": [["ops"]]})),
+        (
+            {"approvers": ["operators"], "condition": IN_OPS},
+            {"key_id": None},
+            Consent(
+                groups={"person:ada": [["operators"]]}, listed=("person:ada",), conditions={IN_OPS: ["person:ada"]}
+            ),
+        ),
+        ({"approvers": ["requester"]}, {"owner": "visitor:1"}, Consent()),
+    ],
+)
+def test_a_grants_owner_is_asked_about_again_when_the_call_begins(
+    rulebook: Rulebook, approval: dict[str, Any], changes: dict[str, Any], asked: Consent
+) -> None:
+    """As if they had approved it just now: their key, their group and the condition; a visitor has none of these."""
+    groups = {"ops": frozenset({"ada"}), "operators": frozenset({"ada"})}
+    directory = Directory(people={"ada": Person("ada")}, groups=groups)
+    call = CallFacts.of(a_proposal(rulebook, "ship", requester="visitor:1", agent="default").call)
+    rule = ApprovalRule.model_validate(approval)
+    assert asked == grants.standing_behind(a_grant(**changes), call, rule, directory)
+
+
 @pytest.mark.parametrize(
     ("changes", "counts"),
     [
@@ -303,11 +333,13 @@ def test_call_held_by_an_error_lets_nobody_grant(rulebook: Rulebook) -> None:
 def test_allowed_verdict_names_the_grant_and_asks_nobody(rulebook: Rulebook) -> None:
     """The rule's name stays in the reason."""
     held = judge(CallFacts.of(a_proposal(rulebook, "ship").call), rulebook)
-    allowed = grants.allowed_by(a_grant(), held)
-    assert (Effect.ALLOW, "grant:g", None, True) == (
+    consent = Consent(keys=["key-1"])
+    allowed = grants.allowed_by(a_grant(), held, consent)
+    assert (Effect.ALLOW, "grant:g", None, consent, True) == (
         allowed.effect,
         allowed.rule,
         allowed.approval,
+        allowed.consent,
         "'shipping'" in allowed.reason,
     )
 
