@@ -73,44 +73,59 @@ class Deps:
 async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: str) -> None:
     """Take messages in their order, by one statement that reads and one that writes.
 
-    Where somebody was faster, or some of them were handled before, by locking what they are about. Messages of a queue
+    Where somebody was faster, or some of them were handled before, by locking what they are about; permits always, so
+    that whether they may still begin is asked after every wait for somebody else. Messages of a queue
     in `KEYED` show by themselves that they came before, and have no rows of the inbox. Raises Poison for what fits no
     conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of an approval
     that come before its card, and of entries that come before the word that they were staged.
     """
-    refused = {
-        arrival.cause.id: await _why_not(arrival.message, work, deps)
-        for arrival in arrivals
-        if isinstance(arrival.message, m.ToolCallPermitted)
-    }
     event_ids = [arrival.cause.id for arrival in arrivals]
     inbox = None if queue in KEYED else (queue, event_ids)
     wanted = _wanted([arrival.message for arrival in arrivals])
+    has_permits = any(isinstance(arrival.message, m.ToolCallPermitted) for arrival in arrivals)
     async with deps.turnstile.only(wanted.conversation_ids):
-        database = deps.units.database
-        once = Work(work.connection, database, now=work.now, cause=Cause(), arrived=inbox)
-        try:
-            found = await _remembered(arrivals, wanted, once, deps, refused)
-            if found is None:
-                found = await store.read(work.connection, wanted)
-                await _take_all(arrivals, found, once, deps.profiles, refused)
-            await save(once, found.values(), deps.saving, once=True)
-        except DatabaseError as error:
-            if not store.came_too_late(error):
-                raise
-            deps.saving.memory.forget(wanted.conversation_ids)
-            async with deps.units.begin() as once:
-                if inbox is not None:
-                    taken = await once.run(database.queries.take_new, queue=queue, ids=event_ids)
-                    fresh = {row["message_id"] for row in taken}
-                    arrivals = [arrival for arrival in arrivals if arrival.cause.id in fresh]
-                found = await store.lock(once.connection, wanted)
-                await _take_all(arrivals, found, once, deps.profiles, refused)
-                await save(once, found.values(), deps.saving)
+        once = Work(work.connection, deps.units.database, now=work.now, cause=Cause(), arrived=inbox)
+        if has_permits or not await _taken_at_once(arrivals, wanted, once, deps):
+            await _take_locked(arrivals, wanted, inbox, deps)
             work.written = True
             return
         work.written = once.written
     await deps.units.finish(once)
+
+
+async def _taken_at_once(arrivals: Sequence[Arrival[Any]], wanted: Wanted, once: Work, deps: Deps) -> bool:
+    """Take messages without locks; tell whether nobody was faster, and none was handled before."""
+    try:
+        found = await _remembered(arrivals, wanted, once, deps)
+        if found is None:
+            found = await store.read(once.connection, wanted)
+            await _take_all(arrivals, found, once, deps.profiles, {})
+        await save(once, found.values(), deps.saving, once=True)
+    except DatabaseError as error:
+        if not store.came_too_late(error):
+            raise
+        return False
+    return True
+
+
+async def _take_locked(
+    arrivals: Sequence[Arrival[Any]], wanted: Wanted, inbox: tuple[str, Sequence[str]] | None, deps: Deps
+) -> None:
+    deps.saving.memory.forget(wanted.conversation_ids)
+    async with deps.units.begin() as own:
+        if inbox is not None:
+            queue, event_ids = inbox
+            taken = await own.run(deps.units.database.queries.take_new, queue=queue, ids=event_ids)
+            fresh = {row["message_id"] for row in taken}
+            arrivals = [arrival for arrival in arrivals if arrival.cause.id in fresh]
+        found = await store.lock(own.connection, wanted)
+        refused = {
+            arrival.cause.id: await _why_not(arrival.message, own, deps)
+            for arrival in arrivals
+            if isinstance(arrival.message, m.ToolCallPermitted)
+        }
+        await _take_all(arrivals, found, own, deps.profiles, refused)
+        await save(own, found.values(), deps.saving)
 
 
 async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> str:
@@ -120,13 +135,13 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
     """
     permit = verify_permit(deps.verifier(), permitted.permit, permitted.call, pool=m.JOBS_POOL)
     refuse_void(permit.iat, work.restored_at)
-    if permit.by and consent_lost(permit, permitted.call, deps.directory()):
+    if (permit.by or permit.groups) and consent_lost(permit, permitted.call, deps.directory()):
         return CONSENT_VOID
     return await store.why_void(work.connection, permitted.call, permit.keys)
 
 
 async def _remembered(
-    arrivals: Sequence[Arrival[Any]], wanted: Wanted, work: Work, deps: Deps, refused: Mapping[str, str]
+    arrivals: Sequence[Arrival[Any]], wanted: Wanted, work: Work, deps: Deps
 ) -> Mapping[str, Conversation] | None:
     """Return conversations as they are remembered, with what these messages did to them.
 
@@ -137,7 +152,7 @@ async def _remembered(
     if found is None:
         return None
     try:
-        await _take_all(arrivals, found, work, deps.profiles, refused)
+        await _take_all(arrivals, found, work, deps.profiles, {})
     except Exception:  # noqa: BLE001 - what was read says it again
         return None
     return found if all(each.items or each.changes for each in found.values()) else None
