@@ -95,7 +95,7 @@ async def keep_decisions(
 async def keep_locked(connection: Connection, made: tuple[str, Decision, Approval | None, Approval | None]) -> bool:
     """Store a decision with what it changes of its locked approval; False where its deadline has passed meanwhile."""
     key, decision, before, after = made
-    row = kept_values(decision, before, after, key)
+    row = kept_values(decision, before, after, key) | {"locked": True}
     return bool(await connection.run(_KEEP_LOCKED, made=[row]))
 
 

@@ -83,26 +83,33 @@ ORDER BY given.number
 
 -- name: keep_decisions
 -- Decisions, each with what it changes of its approval, where that is still what it was judged by: the same revision,
--- and on the same side of its deadline. Approvals are locked in the order of their calls' ids, as withdrawals do.
+-- and on the same side of its deadline; and where it was not waited for, because keys and rules are read as they were
+-- before a wait. Approvals are locked in the order of their calls' ids, as withdrawals do.
 made AS (
     SELECT * FROM jsonb_to_recordset(:made) AS given (
-        key text, once boolean, tenant text, decision_id text, approval_id text, person text, verb text, reason text,
+        key text, once boolean, locked boolean, tenant text, decision_id text, approval_id text, person text, verb text, reason text,
         digest text, revision integer, proof text, key_id text, roles jsonb, conversation_id text, details jsonb,
         signed text, outcome text, answer jsonb, arguments_revision integer, counted_revision integer,
         decided_at timestamptz, changing text, seen_revision integer, in_time boolean, cancels text,
         new_state text, new_decided_by text, new_decision_reason text, new_result_kind text, new_answer_kind text,
         new_closed_at timestamptz, more jsonb
     )
+), starts AS MATERIALIZED (
+    SELECT count(*), clock_timestamp() AS at FROM made
 ), locked AS MATERIALIZED (
-    SELECT a.approval_id, a.state, a.revision, a.expires_at
-    FROM approval.approvals AS a JOIN made ON a.approval_id = made.changing
+    SELECT a.approval_id, a.state, a.revision, a.expires_at, starts.at
+    FROM approval.approvals AS a JOIN made ON a.approval_id = made.changing CROSS JOIN starts
     ORDER BY a.call_id FOR UPDATE OF a
+), waits AS MATERIALIZED (
+    -- After every wait for another transaction.
+    SELECT coalesce(clock_timestamp() - min(at) > interval '0.1 seconds', false) AS long FROM locked
 ), valid AS MATERIALIZED (
-    SELECT made.* FROM made LEFT JOIN locked ON locked.approval_id = made.changing
+    SELECT made.* FROM made CROSS JOIN waits LEFT JOIN locked ON locked.approval_id = made.changing
     WHERE made.signed IS NOT NULL AND (
         made.changing IS NULL OR (
             locked.state = 'pending' AND locked.revision = made.seen_revision
             AND (clock_timestamp() < locked.expires_at) = made.in_time
+            AND (made.locked OR NOT waits.long)
         )
     )
 ), kept AS (
