@@ -110,8 +110,8 @@ WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
     AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls
--- Calls of others that somebody decided about, asked for, or found out about; and what ran with such a commit, also once
--- its workspace is gone.
+-- Calls of others that somebody decided about, asked for, let through by a grant, or found out about; and what ran with
+-- such a commit, also once its workspace is gone. A grant may be gone before what it let through; the verdict says whose.
 WITH decided AS (
     SELECT call_id, approval_id FROM approval.approvals AS a
     WHERE requester = :identity OR EXISTS (
@@ -120,6 +120,8 @@ WITH decided AS (
     )
     UNION SELECT call_id, NULL FROM executor.executions
     WHERE resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity
+    UNION SELECT call_id, NULL FROM policy.verdicts
+    WHERE starts_with(rule, 'grant:') AND starts_with(reason, 'Allowed from now on by ' || :identity || ', ')
 )
 SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
