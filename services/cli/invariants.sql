@@ -409,6 +409,9 @@ SELECT c.tenant, c.call_id AS subject, 'succeeded, and no executor has it' AS fo
 FROM agent.tool_calls AS c
 WHERE c.result_kind = 'succeeded' AND c.tool NOT IN ('accomplish', 'final_answer')
     AND NOT EXISTS (SELECT FROM executor.executions AS e WHERE e.call_id = c.call_id)
+UNION ALL
+SELECT tenant, call_id, 'succeeded, and never began' FROM executor.executions
+WHERE state = 'succeeded' AND begun_at IS NULL
 
 -- name: moves_are_of_the_machine
 -- 20, 25: Every change of a state is a row of its machine's table.
@@ -559,6 +562,13 @@ FROM (
     UNION ALL SELECT m.tenant, m.message_id, c.tenant
     FROM agent.messages AS m JOIN agent.conversations AS c USING (conversation_id)
     UNION ALL SELECT k.tenant, k.call_id, t.tenant FROM agent.tool_calls AS k JOIN agent.turns AS t USING (turn_id)
+    UNION ALL SELECT s.tenant, s.turn_id, t.tenant FROM agent.steps AS s JOIN agent.turns AS t USING (turn_id)
+    UNION ALL SELECT h.tenant, e.call_id, e.tenant
+    FROM executor.history AS h JOIN executor.executions AS e ON e.call_id = h.subject_id
+    WHERE h.machine = 'execution'
+    UNION ALL SELECT h.tenant, a.approval_id, a.tenant
+    FROM approval.history AS h JOIN approval.approvals AS a ON a.approval_id = h.subject_id
+    WHERE h.machine = 'approval'
     UNION ALL SELECT v.tenant, v.call_id, k.tenant FROM policy.verdicts AS v JOIN agent.tool_calls AS k USING (call_id)
     UNION ALL SELECT a.tenant, a.approval_id, v.tenant
     FROM approval.approvals AS a JOIN policy.verdicts AS v USING (call_id)

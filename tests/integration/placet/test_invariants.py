@@ -199,6 +199,29 @@ def test_a_planted_violation_is_found(name: str, database: psycopg.Connection) -
     assert (name, True) == (name, name in broken_in(database))
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("successes_ran", [execution(state="succeeded", begun_at=None)]),
+        (
+            "rows_stay_with_their_tenant",
+            [execution(), moved("executor", "execution", None, "running", "claimed", tenant="other")],
+        ),
+        (
+            "rows_stay_with_their_tenant",
+            [approval(approval_id="x"), moved("approval", "approval", None, "pending", "opened", tenant="other")],
+        ),
+        ("rows_stay_with_their_tenant", [turn(), row("agent.steps", turn_id=turn().said["turn_id"], tenant="other")]),
+    ],
+    ids=["begun", "execution", "approval", "step"],
+)
+def test_one_row_that_was_changed_is_found(name: str, rows: Sequence[Row], database: psycopg.Connection) -> None:
+    """What succeeded has begun, and the history of a thing, or a step of a turn, is its tenant's."""
+    for planted in rows:
+        plant(database, planted)
+    assert name in broken_in(database)
+
+
 @pytest.mark.parametrize("name", RIGHTS)
 def test_a_right_too_many_is_found(name: str, database: psycopg.Connection) -> None:
     """A service that may more than it needs is told, however it got there."""
