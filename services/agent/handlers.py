@@ -119,8 +119,9 @@ async def _take_locked(
             fresh = {row["message_id"] for row in taken}
             arrivals = [arrival for arrival in arrivals if arrival.cause.id in fresh]
         found = await store.lock(own.connection, wanted)
+        now = await own.clock()
         refused = {
-            arrival.cause.id: await _why_not(arrival.message, own, deps)
+            arrival.cause.id: (await _why_not(arrival.message, own, deps), permit_expired(arrival.message.permit, now))
             for arrival in arrivals
             if isinstance(arrival.message, m.ToolCallPermitted)
         }
@@ -163,7 +164,7 @@ async def _take_all(
     found: Mapping[str, Conversation],
     work: Work,
     profiles: Profiles,
-    refused: Mapping[str, str],
+    refused: Mapping[str, tuple[str, bool]],
 ) -> None:
     for arrival in arrivals:
         message = arrival.message
@@ -179,7 +180,7 @@ async def _take_all(
         conversation.cause = arrival.cause
         if isinstance(message, m.ToolCallPermitted):
             profile = profiles.find(conversation.tenant, conversation.agent)
-            reason, expired = refused[arrival.cause.id], permit_expired(message.permit, work.now)
+            reason, expired = refused[arrival.cause.id]
             conversation.take_permitted(message, behaviour_of(profile), refused=reason, expired=expired)
         elif isinstance(message, m.ConversationEnded):
             conversation.end(message, await store.unanswered(work.connection, message.conversation_id))

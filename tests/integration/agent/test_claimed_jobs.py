@@ -22,12 +22,18 @@ REVOKED = "UPDATE read.api_keys SET revoked_at = now()"
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "follows"), [("SELECT 1", "permitted"), (STOPPED, "result_came"), (REVOKED, "result_came")]
+    ("meanwhile", "lifetime_seconds", "follows"),
+    [
+        ("SELECT 1", 600, "permitted"),
+        (STOPPED, 600, "result_came"),
+        (REVOKED, 600, "result_came"),
+        ("SELECT pg_sleep(1.1)", 1, "result_came"),
+    ],
 )
 async def test_what_is_taken_back_during_a_wait_begins_no_job(
-    agent_url: str, tmp_path: Path, meanwhile: str, follows: str
+    agent_url: str, tmp_path: Path, meanwhile: str, lifetime_seconds: int, follows: str
 ) -> None:
-    """Stops and keys are asked for once the conversation is locked, whoever had it before."""
+    """Stops, keys and the permit's end are looked at once the conversation is locked, whoever had it before."""
     create_keys(tmp_path)
     agents = tmp_path / "agents.yaml"
     agents.write_text(yaml.safe_dump({"version": 1, "agents": {"default": {"accomplish": {}}}}))
@@ -48,7 +54,7 @@ async def test_what_is_taken_back_during_a_wait_begins_no_job(
             pool=JOBS_POOL,
             reference="verdict-1",
             now=now,
-            lifetime_seconds=600,
+            lifetime_seconds=lifetime_seconds,
             consent=Consent(keys=["key-1"]),
         )
         with psycopg.connect(agent_url) as other:
