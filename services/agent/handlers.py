@@ -136,7 +136,7 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
     """
     permit = verify_permit(deps.verifier(), permitted.permit, permitted.call, pool=m.JOBS_POOL)
     refuse_void(permit.iat, work.restored_at)
-    if (permit.by or permit.groups) and consent_lost(permit, permitted.call, deps.directory()):
+    if permit.has_consent and consent_lost(permit, permitted.call, deps.directory()):
         return CONSENT_VOID
     return await store.why_void(work.connection, permitted.call, permit.keys)
 

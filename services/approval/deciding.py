@@ -5,7 +5,7 @@ One place for decisions that are judged at once and for edits, which policy judg
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -151,7 +151,7 @@ def _consent(made: Made, counting: Approval) -> Consent:
         for seated, panels in _seated(counting, each, made.directory, behind_others(last, each.identity)):
             for text in deciders.conditions_met(counting.approval_rule, panels):
                 conditions.setdefault(text, set()).add(seated.identity)
-            found = _groups(counting, seated, panels)
+            found = groups_needed(counting, seated, panels)
             if found or seated is not each:
                 groups[seated.identity] = found
             if seated is not each:
@@ -179,13 +179,6 @@ def _seated(
         taken |= panels
         if panels:
             yield seated, panels
-
-
-def _groups(approval: Approval, seated: Voter, panels: Iterable[int]) -> list[list[str]]:
-    """Return the groups of each panel of somebody where nothing else lets them decide."""
-    every = deciders.panels(approval)
-    asked = (groups_needed(every[number].approvers, seated) for number in sorted(panels))
-    return [groups for groups in asked if groups is not None]
 
 
 def _votes(made: Made, after: Approval) -> list[Vote]:

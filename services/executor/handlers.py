@@ -45,7 +45,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         each = _wanted(arrival, work, pool=pool, worker=worker)
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=work.restored_at)
-        if admission.event is Event.CLAIMED and (each.permit.by or each.permit.groups):
+        if admission.event is Event.CLAIMED and each.permit.has_consent:
             left = consent_lost(each.permit, each.attempt.call, worker.directory())
             admission = rules.consent_void() if left else admission
         wanted[arrival.cause.id] = each, admission

@@ -93,6 +93,11 @@ class Permit(Value):
         """Whether people were asked about the call."""
         return self.iss == HELD_BY
 
+    @property
+    def has_consent(self) -> bool:
+        """Whether a person's yes is behind it: to this call, or by a grant to all like it."""
+        return bool(self.by or self.groups)
+
     def expired(self, now: datetime) -> bool:
         """Tell whether the permit is no longer good at `now`."""
         return now >= datetime.fromtimestamp(self.exp, UTC)

@@ -32,15 +32,19 @@ class Vote:
     verb: Literal["approve", "deny", "abstain"]
 
 
-def groups_needed(approvers: Collection[str], voter: Voter) -> list[str] | None:
-    """Return the groups of which one alone lets a voter approve as one of these; None where something else does."""
-    named, roles = set(approvers), set(voter.roles)
+def groups_needed(held: Held, voter: Voter, panels: Iterable[int]) -> list[list[str]]:
+    """Return the groups of each of these panels of a voter where nothing else lets them decide."""
+    every = deciders.panels(held)
+    roles = set(voter.roles)
     # Who showed no key is an operator by the group of that name.
     passing = roles & {OPERATORS} if voter.keyless else set()
-    if voter.person in named or not named.isdisjoint(roles - passing):
-        return None
-    groups = {each.name for each in map(read_approver, named) if each.kind == "group"}
-    return sorted(groups | (named & passing))
+    found: list[list[str]] = []
+    for number in sorted(panels):
+        named = set(every[number].approvers)
+        if voter.person not in named and named.isdisjoint(roles - passing):
+            groups = {each.name for each in map(read_approver, named) if each.kind == "group"}
+            found.append(sorted(groups | (named & passing)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

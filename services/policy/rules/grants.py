@@ -29,15 +29,16 @@ from placet.domain.directory import Directory
 from placet.domain.grants import beyond
 from placet.domain.votes import groups_needed
 from placet.policy.rules.call import CallFacts
-from placet.policy.rules.deciding import decides_alone, panels_of, voter, would_be_held
+from placet.policy.rules.deciding import decides_alone, voter, would_be_held
 from placet.policy.rules.limits import number_at
 from placet.policy.rules.model import Effect, Rulebook, Ruling
 from placet.policy.rules.verdicts import Verdict, judge_within
 
-#: A character of one name: no space, and none that stands between names in lists, addresses, paths and links.
-_OF_A_NAME = r"""[^\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|?#&=%]"""
-#: What stands between names in a glob: there a `?` is a character.
-_BETWEEN_NAMES = re.compile(r"""[\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|#&=%]""")
+#: What stands between names in lists, addresses, paths and links; a `?` too, but in a glob, where it is a character.
+_BETWEEN = r"""\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|#&=%"""
+_BETWEEN_NAMES = re.compile(f"[{_BETWEEN}]")
+#: A character of one name.
+_OF_A_NAME = f"[^{_BETWEEN}?]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +262,10 @@ def standing_behind(grant: Grant, call: CallFacts, approval: ApprovalRule, direc
         return NOBODYS
     keyless = grant.key_id is None
     held, who = would_be_held(call, approval), voter(grant.owner, call, keyless=keyless)
-    own, every = sorted(panels_of(grant.owner, call, approval, directory, keyless=keyless)), deciders.panels(held)
-    asked = (groups_needed(every[number].approvers, who) for number in own)
+    own = deciders.own_panels(held, who, directory)
     return Consent(
         keys=() if grant.key_id is None else (grant.key_id,),
-        groups={grant.owner: [groups for groups in asked if groups is not None]},
+        groups={grant.owner: groups_needed(held, who, own)},
         listed=(grant.owner,) if keyless else (),
         conditions={text: [grant.owner] for text in sorted(deciders.conditions_met(approval, own))},
     )
