@@ -190,7 +190,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--forget", metavar="KID", help="take a public key back: nothing that it signed is good any more"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(_joined(arguments))
     try:
         for line in _done(options):
             sys.stdout.write(f"{line}\n")
@@ -198,6 +198,14 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"placet: {error}\n")
         return 1
     return 0
+
+
+def _joined(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments, `--forget` as one with its value: one id in 64 begins with a dash, as an option does."""
+    following = iter(arguments)
+    for each in following:
+        value = next(following, None) if each == "--forget" else None
+        yield each if value is None else f"{each}={value}"
 
 
 def _done(options: argparse.Namespace) -> list[str]:

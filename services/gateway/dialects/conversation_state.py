@@ -94,9 +94,9 @@ class ConversationState:
         return next((call for call in self.calls.values() if call.approval_id == approval_id), None)
 
     def withdrew(self, turn_id: str) -> bool:
-        """Whether a turn is over and nobody is asked about its calls any more."""
+        """Whether a turn is over and the card of each of its calls is, which may be told behind the call's result."""
         turn = self.turns.get(turn_id)
-        asks = any(call.waits for call in self.calls.values() if call.turn_id == turn_id)
+        asks = any(call.card.get("state") == "pending" for call in self.calls.values() if call.turn_id == turn_id)
         return turn is not None and turn.over and not asks
 
     @property

@@ -105,6 +105,13 @@ def test_the_next_start_keeps_what_is_announced_and_what_was_replaced(tmp_path: 
     assert {0o600} == modes
 
 
+def test_an_id_may_begin_with_a_dash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One in 64 does: it is no option."""
+    apart(tmp_path)
+    assert 1 == keys.main([str(tmp_path), "--forget", "-QbK8"])
+    assert "placet: no key here has the id -QbK8\n" == capsys.readouterr().err
+
+
 @LAYOUTS
 def test_a_stolen_key_is_taken_back(tmp_path: Path, layout: Layout) -> None:
     """Not while it signs; once it is replaced, nothing that it signed is good any more, and the rest is."""

@@ -224,6 +224,20 @@ def test_a_late_outcome_that_its_turn_did_not_hear_of_keeps_the_stream() -> None
     assert not state.done
 
 
+@pytest.mark.parametrize("version", ["6", "7"])
+def test_a_stop_is_over_when_its_reply_is(version: Any) -> None:
+    """A call has its result before its card is over: until then the reply is told again to who asks for another one."""
+    made = [spoke(1), call("k1", "deploy", "proposed"), card("k1", "pending")]
+    ends = [
+        call("k1", "deploy", "error", kind="cancelled", error="Stopped."),
+        {"is": "turn", "state": "stopped", "idle": True, "reason": "Stopped by visitor:v."},
+        card("k1", "withdrawn"),
+    ]
+    items = list(numbered([dict(WRITTEN), dict(STARTED), *made, *ends]))
+    states = [replay(begin(Goal(version, message_id="u1")), items[:length])[0] for length in range(6, len(items) + 1)]
+    assert [(False, False), (False, False), (True, True)] == [(each.log.withdrew("t1"), each.done) for each in states]
+
+
 def test_a_card_of_a_job_that_is_over_keeps_no_step_from_beginning() -> None:
     """Nobody is asked any more, although its withdrawal comes later; loaded again, the message has the same steps."""
     made = [spoke(1), call("k1", "accomplish", "proposed"), call("k2", "deploy", "proposed", caller="k1")]
