@@ -142,7 +142,7 @@ def test_what_only_looks_broken_is_no_alarm(way: str, database: psycopg.Connecti
 def _looked_at(node: Mapping[str, Any]) -> int:
     """Return the most rows that one step of a plan has read."""
     rows = sum(node.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter"))
-    return max([node["Actual Loops"] * rows, *map(_looked_at, node.get("Plans", ()))])
+    return max([int(node["Actual Loops"] * rows), *map(_looked_at, node.get("Plans", ()))])
 
 
 def test_each_of_many_letters_is_read_once_however_many_calls_wait(database: psycopg.Connection) -> None:

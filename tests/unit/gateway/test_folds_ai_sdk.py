@@ -233,7 +233,8 @@ def test_a_stop_is_over_when_its_reply_is(version: Any) -> None:
         {"is": "turn", "state": "stopped", "idle": True, "reason": "Stopped by visitor:v."},
         card("k1", "withdrawn"),
     ]
-    items = list(numbered([dict(WRITTEN), dict(STARTED), *made, *ends]))
+    told = numbered([dict(WRITTEN), dict(STARTED), *made, *ends])
+    items = [each for each in told if isinstance(each, Item)]
     states = [replay(begin(Goal(version, message_id="u1")), items[:length])[0] for length in range(6, len(items) + 1)]
     assert [(False, False), (False, False), (True, True)] == [(each.log.withdrew("t1"), each.done) for each in states]
 
