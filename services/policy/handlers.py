@@ -45,7 +45,7 @@ from placet.policy.rules.outcomes import (
     staged_permits,
 )
 from placet.policy.rules.staging import staged_before, wanted_entries
-from placet.policy.rules.verdicts import NOTHING, VETO_WINDOW
+from placet.policy.rules.verdicts import NOTHING, VETO_WINDOW, denied_entries, denied_with
 from placet.policy.rules.watched import Watched
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
@@ -84,6 +84,8 @@ class Proposed:
     cause: Cause
     #: Positions of the calls before it in the model's answer.
     earlier: Sequence[int]
+    #: Of a commit: its entries that the rules deny by now.
+    denied: Sequence[tuple[CallFacts, Verdict]] = ()
 
 
 @leisurely
@@ -139,7 +141,7 @@ async def _judge_all(
     proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer, places: Places
 ) -> None:
     counters = limit_store.Counters(work)
-    proposed = [await _with_entries(each, work) for each in proposed]
+    proposed = [await _with_entries(each, work, rulebook) for each in proposed]
     if rulebook.uses_history:
         # A verdict counts for the next call's conditions.
         for each in proposed:
@@ -159,12 +161,24 @@ def _staged_before(proposed: Proposed, verdict: Verdict, places: Places) -> tupl
     return staged_before(proposed.call, proposed.earlier, places) if staged else ()
 
 
-async def _with_entries(proposed: Proposed, work: Work) -> Proposed:
-    """Return a proposal; that of a commit with those of its entries that policy let its conversation stage."""
+async def _with_entries(proposed: Proposed, work: Work, rulebook: Rulebook) -> Proposed:
+    """Return a proposal; that of a commit with those of its entries that policy let its conversation stage.
+
+    They were staged by the rules of then. What denies the commit itself says more than what denies an entry.
+    """
     if proposed.call.tool != COMMIT_TOOL:
         return proposed
-    staged = await store.load_staged(work, proposed.call, wanted_entries(proposed.facts.arguments))
-    return replace(proposed, facts=replace(proposed.facts, staged=staged))
+    facts, entries = await _load_entries(work, proposed.call, proposed.facts)
+    if judge(facts, rulebook).effect is Effect.DENY:
+        return replace(proposed, facts=facts)
+    return replace(proposed, facts=facts, denied=denied_entries(entries, facts.staged or (), rulebook))
+
+
+async def _load_entries(work: Work, commit: ToolCall, facts: CallFacts) -> tuple[CallFacts, Sequence[CallFacts]]:
+    """Return the facts of a commit with its entries, and those of each entry."""
+    wanted = wanted_entries(facts.arguments)
+    known = replace(facts, staged=await store.load_staged(work, commit, wanted))
+    return known, await store.load_staged_facts(work, commit, wanted)
 
 
 async def _judge(
@@ -177,7 +191,12 @@ async def _judge(
     """
     work = counters.work
     entries = [
-        store.Entry(new_id(), each.call, judge(each.facts, rulebook), kept_text(each.call, each.facts))
+        store.Entry(
+            new_id(),
+            each.call,
+            denied_with(judge(each.facts, rulebook), each.denied, rulebook),
+            kept_text(each.call, each.facts),
+        )
         for each in proposed
     ]
     async with counters.hardly_waiting():
@@ -191,7 +210,8 @@ async def _judge(
         if verdict is not entry.verdict:
             await store.change_verdict(work, entry, verdict)
         after = _staged_before(each, verdict, places)
-        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds, after)
+        lifetime = rulebook.permit_expires_after_seconds
+        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, lifetime, after, each.denied)
         work.emit(outcome(judged, signer, work.now))
         if each.facts.staged is not None:
             work.emit(*staged_permits(judged, signer, work.now))
@@ -301,11 +321,9 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
     facts = replace(CallFacts.of(call), history=history)
     entries: Sequence[CallFacts] = ()
     if call.tool == COMMIT_TOOL:
-        wanted = wanted_entries(facts.arguments)
-        facts = replace(facts, staged=await store.load_staged(work, call, wanted))
-        entries = await store.load_staged_facts(work, call, wanted)
+        facts, entries = await _load_entries(work, call, facts)
     verdict = judge_within(facts, rulebook, approved.rule, await _reserved(work, call, approved.rule))
-    denied = [(each, found) for each in entries if (found := judge(each, rulebook)).effect is Effect.DENY]
+    denied = denied_entries(entries, facts.staged or (), rulebook)
     stays = verdict.effect not in {Effect.DENY, Effect.STAGE}
     work.record(records.judged_again(facts, denied[0][1] if stays and denied else verdict))
     if not stays:

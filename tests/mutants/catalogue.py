@@ -443,6 +443,14 @@ MUTANTS = (
         ("tests/integration/approval/test_rules_of_today.py",),
     ),
     Mutant(
+        "entries-of-then",
+        "what was staged takes effect although a rule denied it before anybody was asked",
+        "services/policy/rules/verdicts.py",
+        "    if not denied:\n        return commit",
+        "    if denied is not None:\n        return commit",
+        ("tests/integration/policy/test_staging.py",),
+    ),
+    Mutant(
         "own-grant",
         "under four eyes somebody's grant lets through what they asked for with a visitor's token",
         "services/policy/judging.py",

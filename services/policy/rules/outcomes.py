@@ -42,6 +42,8 @@ class Judged:
     permit_expires_after_seconds: int
     #: Of a call that is staged: those before it in the model's answer, whose places come first.
     after: tuple[str, ...] = ()
+    #: Of a commit: its entries that the rules deny by now.
+    denied: Sequence[tuple[CallFacts, Verdict]] = ()
 
 
 def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
@@ -115,7 +117,7 @@ def denied_by_now(call: ToolCall, verdict: Verdict) -> ToolCallRefused:
 def entries_denied_by_now(
     call: ToolCall, denied: Sequence[tuple[CallFacts, Verdict]], left_out: Sequence[str]
 ) -> ToolCallRefused:
-    """Return the result of a commit that people approved and of which the rules of today deny these entries.
+    """Return the result of a commit of which the rules of today deny these entries, approved or not.
 
     What people have left out of it goes with them; of a job's commit everything does.
     """
@@ -186,4 +188,6 @@ def _shown(judged: Judged, spec: ToolSpec) -> ToolCall:
 
 
 def _refused(judged: Judged) -> ToolCallRefused:
+    if judged.denied:
+        return entries_denied_by_now(judged.call, judged.denied, ())
     return ToolCallRefused.of(judged.call, "refused", judged.verdict.model_reason)

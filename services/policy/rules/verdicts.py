@@ -5,7 +5,7 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -154,6 +154,24 @@ def judge_within(call: CallFacts, rulebook: Rulebook, rule: str, reserved: Mappi
             break
         passed_over |= {verdict.rule}
     return verdict
+
+
+def denied_entries(
+    entries: Iterable[CallFacts], staged: Iterable[staging.StagedEntry], rulebook: Rulebook
+) -> list[tuple[CallFacts, Verdict]]:
+    """Return those entries of a commit that the rules deny by now, except where the rule of one is not judged again."""
+    kept = {each.call_id for each in staged if each.approval is not None and not each.approval.judged_again}
+    judged = ((each, judge(each, rulebook)) for each in entries if each.call_id not in kept)
+    return [(each, verdict) for each, verdict in judged if verdict.effect is Effect.DENY]
+
+
+def denied_with(commit: Verdict, denied: Sequence[tuple[CallFacts, Verdict]], rulebook: Rulebook) -> Verdict:
+    """Return the verdict on a commit of which the rules deny these entries by now."""
+    if not denied:
+        return commit
+    entry, verdict = denied[0]
+    text = f"by now rule {verdict.rule!r} denies {entry.tool!r}, which stands in it"
+    return _denied("commit-refused", text, rulebook, commit.spec)
 
 
 def abandoned(by: str, rulebook: Rulebook) -> Verdict:

@@ -17,6 +17,7 @@ from placet.contracts.messages import (
     CallApproved,
     EditJudged,
     EditProposed,
+    Message,
     StagedCallPermitted,
     StagedCallsDropped,
     ToolCall,
@@ -287,6 +288,35 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
         refused.entries,
         "it has changed since" in refused.reason,
     )
+
+
+@pytest.mark.parametrize(
+    ("agent", "approval", "answer"),
+    [
+        ("default", "", ToolCallRefused),
+        ("free", "", ToolCallRefused),
+        ("default", ", judged_again: false", ApprovalRequested),
+    ],
+)
+async def test_a_commit_is_judged_by_the_rules_of_its_proposal(
+    own_settings: PolicySettings, policy_url: str, tmp_path: Path, agent: str, approval: str, answer: type[Message]
+) -> None:
+    """What a rule denies since it was staged is named and goes; unless the rule that staged it keeps its word."""
+    closed = '{name: closed, match: {tool: book}, when: "size(arguments) < 9", effect: deny, reason: It is late.}'
+    then = RULEBOOK.replace("{approvers: [requester]}", f"{{approvers: [requester]{approval}}}")
+    texts = {"then": then, "today": then.replace("rules:\n", f"rules:\n  - {closed}\n")}
+    replicas = []
+    for name, text in texts.items():
+        (path := tmp_path / f"{name}.yaml").write_text(text)
+        by = partial(build, own_settings.model_copy(update={"rulebook": path}))
+        replicas.append(a_replica("policy", policy_url, by, keys=own_settings.keys))
+    async with replicas[0] as replica:
+        rulebook = load_rulebook(tmp_path / "then.yaml")
+        entries = [await staged(replica, rulebook, tool, agent=agent) for tool in ("book", "write")]
+    async with replicas[1] as replica:
+        (sent,) = await replica.send(a_commit(entries, agent=agent))
+    gone = sent.entries if isinstance(sent, ToolCallRefused) else ()
+    assert (answer, [entries[0].call_id] if answer is ToolCallRefused else []) == (type(sent), list(gone))
 
 
 async def test_what_was_left_out_goes_with_what_is_denied_by_now(
