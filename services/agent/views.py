@@ -22,6 +22,8 @@ VIEWS = {
                next_message
         FROM agent.tool_calls
     """,
+    # Calls that have their one answer, for those that come after them.
+    "answered_calls": "SELECT call_id FROM agent.tool_calls WHERE state = 'answered'",
     # Entries that wait in workspaces, and the commit that people are asked about.
     "staged_entries": """
         SELECT s.call_id, c.tenant, s.conversation_id, s.workspace_id, s.position, s.commit_id

@@ -48,12 +48,13 @@ def make_schema(url: str) -> None:
     create_tables("executor")(url)
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
-        # What the gateway shows of its keys and stops, and policy of its verdicts.
+        # What the gateway shows of its keys and stops, policy of its verdicts, and the agent of its calls.
         connection.execute(sa.text('CREATE SCHEMA "read"'))
         connection.execute(sa.text('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)'))
         stops = "stop_id text, tenant text, tool text, agent text, reason text"
         connection.execute(sa.text(f'CREATE TABLE "read".stops ({stops})'))
         connection.execute(sa.text('CREATE TABLE "read".verdicts (call_id text, effect text)'))
+        connection.execute(sa.text('CREATE TABLE "read".answered_calls (call_id text)'))
     engine.dispose()
 
 

@@ -59,7 +59,6 @@ SELECT a.*, given.number, statement_timestamp() AS now, d.person AS said_by, d.v
         SELECT e.call_id FROM approval.approvals AS e
         WHERE e.tenant = a.tenant AND e.conversation_id = a.conversation_id AND e.turn_id = a.turn_id
             AND e.step = a.step AND e."position" < a."position" AND e.state = 'approved'
-            AND e.closed_at > statement_timestamp() - make_interval(secs => e.permit_expires_after_seconds)
             AND NOT coalesce((e.approval_rule ->> 'independent')::boolean, false)
     ) AS earlier, today.digest AS rulebook_now, today.directory_digest AS directory_now,
     today.people_since

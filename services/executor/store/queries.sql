@@ -71,11 +71,12 @@ SELECT
 SELECT call_id, cause ->> 'id' AS taken_by FROM executor.executions WHERE call_id = ANY (:call_ids::text[])
 
 -- name: unfinished
--- Of these calls those that have not ended here, the ones that have not come yet among them.
+-- Of these calls those that run, and those that have not come yet and may: what has its answer never comes, as what a
+-- rule denied once people had approved it.
 SELECT call_id FROM unnest(:call_ids::text[]) AS call_id
-WHERE NOT EXISTS (
-    SELECT FROM executor.executions AS e
-    WHERE e.call_id = call_id.call_id AND e.state NOT IN ('running', 'verifying', 'committing')
+WHERE coalesce(
+    (SELECT state IN ('running', 'verifying', 'committing') FROM executor.executions AS e WHERE e.call_id = call_id.call_id),
+    NOT EXISTS (SELECT FROM read.answered_calls AS a WHERE a.call_id = call_id.call_id)
 )
 
 -- name: unstaged

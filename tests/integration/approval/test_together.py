@@ -182,7 +182,7 @@ async def test_approvals_are_locked_in_one_order(replicas: Replicas, gateway: Si
 async def test_calls_that_are_approved_together_run_in_the_order_of_the_model(
     replica: Replica, gateway: Signer, *, independent: bool
 ) -> None:
-    """Each comes after those before it that were approved: in this envelope or just before; not if independent."""
+    """Each comes after those before it that were approved: with it, or however long ago; not if independent."""
     rule = an_approval_rule(independent=independent)
     calls = [a_call(turn_id="turn-9", step=2, position=number) for number in range(4)]
     other = a_call(turn_id="turn-9", step=3, position=0)
@@ -191,6 +191,7 @@ async def test_calls_that_are_approved_together_run_in_the_order_of_the_model(
     cards = {card.call.call_id: card for card in replica.all_sent(ApprovalOpened)}
     one, two, three, four = (call.call_id for call in calls)
     await replica.send(a_decision(gateway, some_claims(cards[two])))
+    await replica.execute("UPDATE approval.approvals SET closed_at = '2020-01-01Z' WHERE state = 'approved'")
     await replica.send(a_decision(gateway, some_claims(cards[one], verb="deny")))
     await replica.send(*[a_decision(gateway, some_claims(cards[each])) for each in (other.call_id, four, three)])
     permits = replica.all_sent(ToolCallPermitted)

@@ -59,6 +59,19 @@ async def test_a_call_runs_though_the_one_before_it_was_lost(house: House, place
     assert (State.UNKNOWN, State.SUCCEEDED) == (place.execution(first.call).state, place.execution(second.call).state)
 
 
+async def test_what_has_its_answer_is_not_waited_for(house: House, place: Premises) -> None:
+    """A rule denied it after people had approved it: no executor ever hears of it."""
+    first, second = two(place, "order-answered")
+    delivering = asyncio.create_task(house.deliver(second))
+    await house.bus.retried.wait()
+    place.sql("INSERT INTO read.answered_calls VALUES (:call_id)", call_id=first.call.call_id)
+    await delivering
+    while place.execution(second.call) is None:
+        await asyncio.to_thread(place.sql, "SELECT 1")
+    await house.idle()
+    assert (None, State.SUCCEEDED) == (place.execution(first.call), place.execution(second.call).state)
+
+
 async def test_nothing_waits_longer_than_its_permit_is_good(house: House, place: Premises) -> None:
     """What comes after a call that never came is answered when its permit has expired."""
     _, second = two(place, "order-never", lifetime_seconds=0)
