@@ -24,6 +24,8 @@ SETTLED_AFTER_SECONDS = 120.0
 QUERY_SECONDS = 300.0
 #: Violations of one invariant that are told; more are the same fault.
 FOUND_MAX = 20
+#: What a query ends with at a row that says something else than it may: text that is no JSON, or too deep for one.
+_UNREADABLE = (psycopg.DataError, psycopg.errors.StatementTooComplex, psycopg.errors.ProgramLimitExceeded)
 _PART = re.compile(r"^-- name: (\w+)\n-- ([\d, ]+): (.+)\n((?:.*\n?)*?)(?=^-- name: |\Z)", re.MULTILINE)
 
 
@@ -69,7 +71,10 @@ def check(url: str, *, settled_after_seconds: float = SETTLED_AFTER_SECONDS) -> 
 
 
 def ask(connection: psycopg.Connection, *, settled_after_seconds: float, query_seconds: float = QUERY_SECONDS) -> Found:
-    """Return what breaks the invariants as the transaction sees it, at most FOUND_MAX violations each."""
+    """Return what breaks the invariants as the transaction sees it, at most FOUND_MAX violations each.
+
+    No service writes a row that a query cannot read: such a row breaks what it keeps from being looked at, and no more.
+    """
     connection.execute(
         "SELECT set_config('statement_timeout', %s, true), set_config('placet.moves', %s, true),"
         " set_config('placet.settled', (clock_timestamp() - make_interval(secs => %s))::text, true)",
@@ -84,6 +89,8 @@ def _violations(connection: psycopg.Connection, invariant: Invariant) -> list[Vi
             return [Violation(*row) for row in connection.execute(invariant.sql.encode()).fetchmany(FOUND_MAX)]
     except psycopg.errors.QueryCanceled:
         return None
+    except _UNREADABLE as error:
+        return [Violation("", "its query", f"stops at a row that cannot be read: {error.diag.message_primary}")]
 
 
 def _moves() -> Iterator[tuple[str, str | None, str]]:

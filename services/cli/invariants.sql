@@ -188,13 +188,15 @@ WHERE e.mode = 'staged_call' AND h.detail ? 'reference' AND NOT EXISTS (
 -- name: approved_is_what_ran
 -- 16: The call that ran is the one that was judged or approved, to the byte.
 SELECT e.tenant, e.call_id AS subject,
-    e.call::jsonb ->> 'digest' || ' ran, ' || right_to.digest || ' was let through' AS found
+    coalesce(ran.digest, 'nothing that has a digest') || ' ran, ' || right_to.digest || ' was let through' AS found
 FROM executor.executions AS e
+-- Whatever was begun has its call.
+CROSS JOIN LATERAL (SELECT CAST(nullif(e.call, '') AS jsonb) ->> 'digest' AS digest) AS ran
 JOIN (
     SELECT 'policy' AS issuer, call_id, digest FROM policy.verdicts
     UNION ALL SELECT 'approval', call_id, digest FROM approval.approvals
 ) AS right_to ON right_to.issuer = e.permit_issuer AND right_to.call_id = e.call_id
-WHERE e.begun_at IS NOT NULL AND right_to.digest IS DISTINCT FROM e.call::jsonb ->> 'digest'
+WHERE e.begun_at IS NOT NULL AND right_to.digest IS DISTINCT FROM ran.digest
 
 -- name: digests_are_of_their_calls
 -- 16: The digest that people and permits bind is that of the stored tool, arguments, tenant and conversation.
@@ -203,9 +205,8 @@ FROM (
     SELECT 'approval' AS whose, call_id, tenant, conversation_id, tool, schema_digest, arguments, digest
     FROM approval.approvals
     UNION ALL
-    SELECT 'execution', call_id, tenant, conversation_id, tool, schema_digest, call::jsonb ->> 'arguments',
-        call::jsonb ->> 'digest'
-    FROM executor.executions WHERE call <> ''
+    SELECT 'execution', call_id, tenant, conversation_id, tool, schema_digest, told ->> 'arguments', told ->> 'digest'
+    FROM executor.executions CROSS JOIN LATERAL (SELECT CAST(nullif(call, '') AS jsonb) AS told) AS kept
 ) AS bound
 WHERE digest <> encode(sha256(convert_to(
     'placet.call.v1' || chr(10) || '{"arguments":' || to_json(arguments) || ',"conversation_id":' ||
@@ -219,7 +220,7 @@ FROM approval.approvals AS a
 JOIN policy.verdicts AS v USING (tenant, call_id)
 CROSS JOIN LATERAL (
     -- As approval keeps a rule: without what stands at its default, but for this.
-    SELECT '{"min_strength": "link"}' || CAST(v.approval AS jsonb) AS judged,
+    SELECT '{"min_strength": "link"}' || CAST(coalesce(nullif(v.approval, ''), '{}') AS jsonb) AS judged,
         -- A commit's deadline is that of its entries: what would come after it goes, and nobody comes to it.
         CASE WHEN a.tool = 'commit_changes'
             THEN '{expires_after_seconds,reminders_after_seconds,escalations}' ELSE '{}' END::text[] AS times

@@ -22,6 +22,10 @@ _CARD = {"delivery_id": "d", "approval_id": "a", "state": "due", "channel": "sla
 _LOST = row("notifier.deliveries", **_CARD, lease_until=LONG_AGO, due_at=LONG_AGO)
 _BLOCK = row("gateway.checkpoints", number=2, sealed_at=LATER)
 _RAN = execution(state="succeeded", begun_at=LONG_AGO)
+_ALLOWED = row("policy.verdicts", call_id="x", effect="allow", digest="d1", requester="person:ada")
+#: Whom a verdict asks, and who was asked.
+_HELD = row("policy.verdicts", call_id="x", effect="require_approval", approval='{"approvers": ["person:grace"]}')
+_ASKED = approval(approval_rule=json.dumps({**_NAMED, "min_strength": "link"}))
 _DEPUTY = [{"by": {"person": "person:grace", "roles": []}, "to": "person:ada"}]
 _JUDGED = row("policy.verdicts", call_id="x", tool="pay", requester="person:ada")
 _FOR_EVE = approval(requester="person:eve")
@@ -35,6 +39,20 @@ def _claimed(permit_id: str, event: str = "claimed") -> Row:
     return moved("executor", "execution", None, "running", event, detail=json.dumps({"permit_id": permit_id}))
 
 
+def _yes(number: int, person: str, **said: Any) -> Row:
+    values = {"verb": "approve", "outcome": "accepted", "arguments_revision": 1, "proof": "api_key"}
+    return row("approval.decisions", decision_id=str(number), approval_id="a", person=person, **values | said)
+
+
+def _began(call: str) -> Row:
+    """Return an execution by a right of a rule, of a call that is any text."""
+    return execution(call=call, begun_at=LONG_AGO, permit_issuer="policy")
+
+
+def _changed(planted: Row, **said: Any) -> Row:
+    return Row(planted.table, {**planted.said, **said})
+
+
 #: Each way to break an invariant: its name, and the rows.
 PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
     "letter that was discarded": (
@@ -46,6 +64,10 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
     "call without history": ("history_leads_to_the_state", [call(proposed_at=LONG_AGO)]),
     "permit of another call": ("permits_are_used_once", [execution(permit_id="p"), _claimed("q")]),
     "another tool was judged": ("tools_are_as_they_were_judged", [_JUDGED, call(tool="add")]),
+    "what ran was made empty": ("approved_is_what_ran", [_began(""), _ALLOWED]),
+    "what ran has no digest": ("approved_is_what_ran", [_began("[]"), _ALLOWED]),
+    "whom the verdict asks was made empty": ("approvals_are_as_judged", [_changed(_HELD, approval=""), _ASKED]),
+    "whom the verdict asks was taken out": ("approvals_are_as_judged", [_changed(_HELD, approval=None), _ASKED]),
     "asked for somebody else": ("tools_are_as_they_were_judged", [_JUDGED, _FOR_EVE]),
     "ran for somebody else": (
         "tools_are_as_they_were_judged",
@@ -83,6 +105,9 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
         [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="open")],
     ),
     "letter of no call": ("calls_wait_for_a_reason", [row("dead_letters.dead_letters", **_LETTER, state="open")]),
+    "ran as it was judged": ("approved_is_what_ran", [_began('{"digest": "d1"}'), _ALLOWED]),
+    "given up before it began": ("approved_is_what_ran", [execution(call="", permit_issuer="policy"), _ALLOWED]),
+    "asked as the verdict says": ("approvals_are_as_judged", [_HELD, _ASKED]),
     "history was purged": ("history_leads_to_the_state", [_RAN, approval(created_at=LONG_AGO), _BLOCK]),
     "history": (
         "history_leads_to_the_state",
@@ -116,11 +141,6 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
 }
 
 
-def _yes(number: int, person: str, **said: Any) -> Row:
-    values = {"verb": "approve", "outcome": "accepted", "arguments_revision": 1, "proof": "api_key"}
-    return row("approval.decisions", decision_id=str(number), approval_id="a", person=person, **values | said)
-
-
 @pytest.mark.parametrize("way", PLANTED)
 def test_each_way_to_break_it_is_found(way: str, database: psycopg.Connection) -> None:
     """Inv. 40: also where another way of the same invariant has its violation already."""
@@ -137,6 +157,55 @@ def test_what_only_looks_broken_is_no_alarm(way: str, database: psycopg.Connecti
     for planted in rows:
         plant(database, planted)
     assert name not in broken_in(database)
+
+
+_DEEP = "[" * 100_000
+#: Text where JSON or a number is expected, and the queries that stop there.
+UNREADABLE: Mapping[str, tuple[set[str], Sequence[Row]]] = {
+    **{
+        f"call {call[:9]}": (
+            {"approved_is_what_ran", "digests_are_of_their_calls", "tools_are_as_they_were_judged"},
+            [_began(call), _ALLOWED],
+        )
+        for call in ("{", "no JSON", _DEEP)
+    },
+    "author of an entry": (
+        {"quorum_was_reached"},
+        [
+            *(approval(approval_rule=json.dumps(_NAMED), closed_at=LONG_AGO), _yes(1, "person:grace")),
+            *(row("executor.workspace_entries", call_id="e", commit_call_id="x"), execution(call_id="e", call="{")),
+        ],
+    ),
+    "agent of a call": (
+        {"nothing_ran_while_stopped"},
+        [
+            row("gateway.stops", stop_id="s", tenant=None, agent="clerk", stopped_at="2025-12-31 23:00Z"),
+            execution(state="succeeded", fence=1, begun_at=LONG_AGO, call="{"),
+        ],
+    ),
+    "fence": ({"fences_rise"}, [moved("executor", "execution", None, "running", detail='{"fence": "one"}')]),
+    "fence that is empty": ({"fences_rise"}, [moved("executor", "execution", None, "running", detail='{"fence": ""}')]),
+    "rule of a verdict": ({"approvals_are_as_judged"}, [_changed(_HELD, approval="{"), _ASKED]),
+    "rule of an approval": ({"approvals_are_as_judged"}, [_HELD, _changed(_ASKED, approval_rule="5")]),
+    "panels": (
+        {"quorum_was_reached"},
+        [approval(approval_rule=json.dumps({**_NAMED, "also": 5}), closed_at=LONG_AGO), _yes(1, "person:grace")],
+    ),
+    "approvals of a panel": ({"quorum_was_reached"}, [approval(approval_rule='{"approvals": ""}')]),
+}
+
+
+@pytest.mark.parametrize("where", UNREADABLE)
+def test_a_row_that_cannot_be_read_hides_nothing(where: str, database: psycopg.Connection) -> None:
+    """The query that stops there is broken and says why; each other one finds what it does."""
+    names, rows = UNREADABLE[where]
+    for planted in (*rows, row("agent.outbox", id="x", events=["{}"] * 65, created_at="infinity")):
+        plant(database, planted)
+    asked = invariants.ask(database, settled_after_seconds=60)
+    told = {each.name: violations for each, violations in asked.items() if violations}
+    unread = {name for name, (first, *_) in told.items() if first.found.startswith("stops at a row")}
+    assert ("65 events in one envelope", len(invariants.invariants())) == (told["bounds_hold"][0].found, len(asked))
+    assert names <= unread
 
 
 def _looked_at(node: Mapping[str, Any]) -> int:
