@@ -110,8 +110,9 @@ def given_up(message: AbandonCall) -> ToolCallRefused:
 
 
 def denied_by_now(call: ToolCall, verdict: Verdict) -> ToolCallRefused:
-    """Return the result of a call that people approved and that the rules of today deny."""
-    return ToolCallRefused.of(call, "refused", verdict.model_reason)
+    """Return the result of a call that people approved and that the rules of today deny, or would have staged."""
+    staged = "The call did not run: by now such calls are staged. Propose it again."
+    return ToolCallRefused.of(call, "refused", staged if verdict.plan else verdict.model_reason)
 
 
 def entries_denied_by_now(

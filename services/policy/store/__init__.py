@@ -27,11 +27,18 @@ _OF_CALLS = ("call_id", "tenant", "conversation_id", "tool", "digest", "schema_d
 _ADD = query("add_verdicts", f"WITH {QUERIES.add_verdicts.source} TABLE effect")
 
 
+_ITS = VERDICTS.alias("its")
+#: What was judged before the call was judged first: all there is, where that is now.
+_BEFORE_IT = ~sa.exists().where(
+    _ITS.c.call_id == sa.bindparam("call_id"),
+    sa.tuple_(_ITS.c.judged_at, _ITS.c.verdict_id) <= sa.tuple_(VERDICTS.c.judged_at, VERDICTS.c.verdict_id),
+)
+
+
 def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
     since = sa.bindparam("now", type_=sa.TIMESTAMP(timezone=True)) - sa.literal(window, sa.Interval)
     same = [VERDICTS.c[name] == sa.bindparam(name) for name in ("tenant", "tool", shared)]
-    same.append(VERDICTS.c.call_id != sa.bindparam("call_id"))
-    return sa.select(sa.func.count()).where(*same, VERDICTS.c.judged_at > since).scalar_subquery()
+    return sa.select(sa.func.count()).where(*same, VERDICTS.c.judged_at > since, _BEFORE_IT).scalar_subquery()
 
 
 _HISTORY = sa.select(*(_earlier_calls(*each) for each in COUNTERS.values()))
@@ -109,7 +116,7 @@ def _staged_from(row: Mapping[str, Any]) -> StagedEntry:
 
 
 async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
-    """Return how many calls of this tool were judged lately, for conditions; `call` itself is not among them.
+    """Return how many calls of this tool were judged lately and before `call` was judged first, for conditions.
 
     What is judged at the same moment elsewhere is not seen: limits are exact, these counters are not.
     """
