@@ -25,12 +25,13 @@ from placet.domain.conditions import consent_lost
 from placet.executor import commit_store, rules, store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
-from placet.executor.standing import why_void
+from placet.executor.standing import take_up, why_void
 from placet.executor.states import MACHINE, Event, State
 from placet.executor.store import Attempt, Wanted
 from placet.executor.tables import Journal
 from placet.executor.worker import Worker
 from placet.runtime.consumer import Arrival
+from placet.runtime.driver import Outage
 from placet.runtime.work import Work
 
 #: What a permit that comes with its call may be good for.
@@ -55,7 +56,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
             work.emit(rules.refused(each.attempt.call, admission))
     if len({each.attempt.call.call_id for each, _ in wanted.values()}) < len(wanted):
         raise SecurityAlert("two permits for one call came together")
-    taken, waited = await store.claim(work, wanted, worker.holder)
+    taken, waited = await _claim(work, wanted, worker)
     for key, seen in taken.items():
         each, admission = wanted[key]
         void = seen
@@ -68,22 +69,58 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         else:
             answer = rules.refused(each.attempt.call, admission)
             work.act(partial(count_answer, answer, known=each.attempt.call.tool in worker.specs))
-    if replay := await _replay({key: each for key, (each, _) in wanted.items() if key not in taken}, work):
+    if replay := await _replay({key: each for key, each in wanted.items() if key not in taken}, work, worker):
         # What was taken begins, whatever becomes of its neighbour.
         await worker.units.finish(work)
         raise SecurityAlert(replay)
 
 
-async def _replay(missed: Mapping[str, Wanted], work: Work) -> str:
+async def _claim(
+    work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], worker: Worker
+) -> tuple[dict[str, Admission | None], bool]:
+    """Claim calls, and remember them where nobody knows whether that was committed."""
+    try:
+        return await store.claim(work, wanted, worker.holder)
+    except Outage:
+        for each, _ in wanted.values():
+            worker.doubt(each.attempt)
+        raise
+
+
+async def _replay(missed: Mapping[str, tuple[Wanted, Admission]], work: Work, worker: Worker) -> str:
     """Return which permit of these was used again; empty where they are events that merely came twice."""
     if not missed:
         return ""
-    takers = await store.takers(work.connection, [each.attempt.call.call_id for each in missed.values()])
-    for key, each in missed.items():
+    takers = await store.takers(work.connection, [each.attempt.call.call_id for each, _ in missed.values()])
+    replay = ""
+    for key, (each, admission) in missed.items():
         call_id = each.attempt.call.call_id
-        if takers.get(call_id) != key:
-            return f"replayed permit {each.permit.jti}: call {call_id} was taken before"
-    return ""
+        if takers.get(call_id) == key:
+            await _take_up(each, admission, work, worker)
+        else:
+            replay = f"replayed permit {each.permit.jti}: call {call_id} was taken before"
+    return replay
+
+
+async def _take_up(wanted: Wanted, admission: Admission, work: Work, worker: Worker) -> None:
+    """Begin a call that this process has claimed, where the answer to that commit was lost; only it knows of it."""
+    attempt = wanted.attempt
+    if not (moments := worker.doubted.get(attempt.call.call_id)):
+        return
+    refused = None if admission.event is Event.CLAIMED else admission
+    void = refused or await why_void(work.connection, attempt.call, wanted.permit, worker.directory())
+    try:
+        late = await take_up(work.connection, wanted, worker.holder, moments)
+        worker.doubted.pop(attempt.call.call_id, None)
+        if late is None:
+            return
+        if void := void or (rules.too_late() if late else None):
+            await _turn_away(wanted, void, worker)
+        else:
+            await worker.start(attempt)
+    except Outage:
+        worker.doubt(attempt)
+        raise
 
 
 async def _turn_away(wanted: Wanted, admission: Admission, worker: Worker) -> None:

@@ -5,6 +5,9 @@ The claim asks the same within its own statement, for all calls that arrived tog
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from placet.contracts.messages import COMMIT_TOOL, ToolCall
 from placet.contracts.permit import Permit
 from placet.domain.conditions import consent_lost
@@ -12,7 +15,7 @@ from placet.domain.directory import Directory
 from placet.executor import rules
 from placet.executor.plans import arguments_of
 from placet.executor.rules import Admission
-from placet.executor.store import QUERIES
+from placet.executor.store import QUERIES, Holder, Wanted
 from placet.runtime.sql import Connection
 
 
@@ -26,3 +29,13 @@ async def why_void(connection: Connection, call: ToolCall, permit: Permit, direc
     (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
     revoked = row["revoked"] or consent_lost(permit, call, directory)
     return rules.void(stop=row["stopped"], revoked=revoked, late=False)
+
+
+async def take_up(connection: Connection, wanted: Wanted, holder: Holder, moments: Sequence[datetime]) -> bool | None:
+    """Take a call that this process has claimed at one of `moments` without hearing so, once; tell whether it is late.
+
+    None where it has not, or where somebody has gone on with it since.
+    """
+    about = {"call_id": wanted.attempt.call.call_id, "worker": holder.worker, "lease": holder.lease}
+    rows = await connection.run(QUERIES.take_up, **about, begun_at=wanted.attempt.begun_at, moments=moments)
+    return rows[0]["late"] if rows else None

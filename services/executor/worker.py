@@ -52,6 +52,8 @@ T = TypeVar("T")
 CANCEL_SECONDS = 2.0
 #: Longest pause between two tries while the database is away, in seconds.
 OUTAGE_PAUSE_MAX_SECONDS = 2.0
+#: Calls of whose claims nobody knows that are remembered at most: where others were claimed since, these are let go of.
+DOUBTED_MAX = 1_000
 
 
 class Tool(Protocol):
@@ -88,6 +90,8 @@ class Worker:
     directory: Callable[[], Directory] = Directory
     #: What the tool packs opened at start; empty while the service does not run.
     resources: dict[str, object] = field(default_factory=dict)
+    #: By call, when it was claimed here without an answer to the commit: it may be ours, and has not begun.
+    doubted: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
 
     @asynccontextmanager
     async def with_resources(self, opened: AbstractAsyncContextManager[Mapping[str, object]]) -> AsyncIterator[None]:
@@ -96,6 +100,13 @@ class Worker:
             self.resources.update(resources)
             yield
             self.resources.clear()
+
+    def doubt(self, attempt: Attempt) -> None:
+        """Remember a claim of which nobody knows whether it was committed."""
+        call_id = attempt.call.call_id
+        self.doubted[call_id] = (*self.doubted.pop(call_id, ()), attempt.begun_at)
+        if len(self.doubted) > DOUBTED_MAX:
+            del self.doubted[next(iter(self.doubted))]
 
     async def start(self, attempt: Attempt) -> None:
         """Run a claimed attempt in a slot; returns at once."""

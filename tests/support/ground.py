@@ -19,7 +19,7 @@ import psycopg
 
 from placet.deploy.migrations import migrate
 from placet.embedded.local_postgres import LocalPostgres
-from tests.support.line import Line
+from tests.support.line import Line, to_postgres
 from tests.support.rabbitmq_node import PrivateNode, private_node
 from tests.support.system import Process, System, until
 
@@ -178,11 +178,7 @@ async def _add(ground: Ground, stack: AsyncExitStack, name: str, number: int) ->
     async def to_broker() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(broker.hostname, broker.port)
 
-    async def to_database() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        sockets = str(psycopg.conninfo.conninfo_to_dict(ground.system.database_url)["host"])
-        return await asyncio.open_unix_connection(f"{sockets}/.s.PGSQL.5432")
-
-    lines = {"broker": Line(to_broker), "database": Line(to_database)}
+    lines = {"broker": Line(to_broker), "database": Line(to_postgres(ground.system.database_url))}
     for line in lines.values():
         await line.open()
         stack.push_async_callback(line.close)

@@ -70,6 +70,13 @@ SELECT
 -- name: takers
 SELECT call_id, cause ->> 'id' AS taken_by FROM executor.executions WHERE call_id = ANY (:call_ids::text[])
 
+-- name: take_up
+-- A call that this very process has claimed at one of these moments, and that nobody has begun.
+UPDATE executor.executions SET begun_at = :begun_at, lease_until = clock_timestamp() + :lease::interval
+WHERE call_id = :call_id AND worker = :worker AND fence = 1 AND state = 'running'
+    AND begun_at = ANY (:moments::timestamptz[])
+RETURNING permit_expires_at <= clock_timestamp() AS late
+
 -- name: unfinished
 -- Of these calls those that run, and those that have not come yet and may: what has its answer never comes, as what a
 -- rule denied once people had approved it.
