@@ -135,7 +135,7 @@ chaos: setup $(DONE)/tests ## Break a whole system again and again, and see that
 
 .PHONY: test-faults
 test-faults: setup $(DONE)/tests ## Break broker, database, network and clocks one at a time, as every night should
-	FAULTS=1 $(WITH_SERVICES) $(PYTEST) tests/e2e/test_faults.py $(ARGS)
+	FAULTS=1 $(WITH_SERVICES) $(PYTEST) tests/e2e/test_faults.py tests/e2e/test_cut_commits.py $(ARGS)
 
 .PHONY: test-mutants
 test-mutants: setup $(DONE)/tests ## Break one defence at a time and see that its tests fail (ARGS="names")

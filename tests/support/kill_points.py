@@ -112,14 +112,19 @@ async def held(person: Patient, said: str, armed: Path | None = None) -> tuple[s
         await asyncio.to_thread(armed.touch)
     message = {"text": said, "message_id": f"m-{opened}"}
     await person.tried("POST", f"/v1/conversations/{opened}/messages", json=message)
+    return opened, await card_of(person, opened)
+
+
+async def card_of(person: Patient, conversation: str) -> dict[str, Any]:
+    """Return the approval of a conversation's call once that is held."""
     found: list[dict[str, Any]] = []
 
     async def is_held() -> bool:
-        found[:] = (await person.tried("GET", "/v1/approvals", params={"conversation": opened})).json()["items"]
+        found[:] = (await person.tried("GET", "/v1/approvals", params={"conversation": conversation})).json()["items"]
         return bool(found)
 
     await until(is_held, "the call is held")
-    return opened, found[0]
+    return found[0]
 
 
 async def ended_as(person: Patient, call_id: str) -> dict[str, Any]:
