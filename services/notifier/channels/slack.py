@@ -43,28 +43,23 @@ LIST_PAGES_MAX = 20
 
 _ID = re.compile(r"[CGD][A-Z0-9]{6,30}")
 _USER = re.compile(r"[UW][A-Z0-9]{6,30}")
-#: Errors that no further try can help with.
+#: Errors that no further try can help with. A token that Slack refuses is none: the next start may have another.
 _FOR_GOOD = frozenset(
     {
-        "account_inactive",
         "app_missing_action_url",
         "cannot_dm_bot",
         "cant_update_message",
         "channel_not_found",
         "ekm_access_denied",
         "edit_window_closed",
-        "invalid_auth",
         "is_archived",
         "missing_scope",
         "no_permission",
         "not_allowed_token_type",
-        "not_authed",
         "not_in_channel",
         "org_login_required",
         "restricted_action",
         "team_access_not_granted",
-        "token_expired",
-        "token_revoked",
         "user_disabled",
         "user_not_found",
     }

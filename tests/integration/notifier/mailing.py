@@ -35,9 +35,9 @@ HURRY = (
 
 @asynccontextmanager
 async def a_mailer(
-    url: str, server: MailServer, directory: Directory = PEOPLE, **settings: Any
+    url: str, server: MailServer, directory: Directory = PEOPLE, *, empty: bool = True, **settings: Any
 ) -> AsyncIterator[Replica]:
-    """Run a notifier that hands its mails to `server`."""
+    """Run a notifier that hands its mails to `server`; one that is not `empty` finds what an earlier one left."""
     values: dict[str, Any] = {
         "email_host": "127.0.0.1",
         "email_port": server.port,
@@ -50,7 +50,8 @@ async def a_mailer(
     }
     wired = partial(build, NotifierSettings(**(values | settings)), directory=lambda: directory)
     async with a_replica("notifier", url, wired) as replica:
-        await replica.empty_tables()
+        if empty:
+            await replica.empty_tables()
         yield replica
 
 
