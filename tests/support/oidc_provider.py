@@ -1,7 +1,8 @@
 """A small OpenID Connect provider in a process of its own, as strict as a real one and able to lie on request.
 
 `python -m tests.support.oidc_provider` prints its issuer and serves until it is told to stop. Who signs in is what the
-form at `/authorize` says; `spoil` there makes the ID token wrong in one way.
+form at `/authorize` says; `spoil` there makes the ID token wrong in one way. `PUT /client-secrets` says which
+secrets of its client it takes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import uvicorn
-from fastapi import FastAPI, Form, HTTPException, Request
+from fastapi import Body, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -45,6 +46,7 @@ class Code:
 def create_provider(issuer: str) -> FastAPI:
     """Return the provider as an app."""
     app = FastAPI()
+    known = {CLIENT_SECRET}
     key, other = (RSAKey.generate_key(2048, {"kid": "one"}) for _ in range(2))
     codes: dict[str, Code] = {}
 
@@ -57,6 +59,11 @@ def create_provider(issuer: str) -> FastAPI:
             "jwks_uri": f"{issuer}/jwks",
             "id_token_signing_alg_values_supported": ["RS256", "HS256", "none"],
         }
+
+    @app.put("/client-secrets")
+    async def administer(taken: Annotated[list[str], Body()]) -> None:
+        known.clear()
+        known.update(taken)
 
     @app.get("/jwks")
     async def keys() -> dict[str, Any]:
@@ -90,7 +97,11 @@ def create_provider(issuer: str) -> FastAPI:
         code_verifier: Annotated[str, Form()],
     ) -> dict[str, Any]:
         found = codes.pop(code, None)
-        if found is None or request.headers.get("authorization") != _basic() or not _fits(found, code_verifier):
+        if (
+            found is None
+            or request.headers.get("authorization") not in {_basic(each) for each in known}
+            or not _fits(found, code_verifier)
+        ):
             raise HTTPException(400, "invalid_grant")
         if redirect_uri != found.asked["redirect_uri"]:
             raise HTTPException(400, "invalid_grant")
@@ -107,8 +118,8 @@ def _check_question(asked: dict[str, str]) -> None:
         raise HTTPException(400, "invalid_request")
 
 
-def _basic() -> str:
-    return "Basic " + base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
+def _basic(secret: str) -> str:
+    return "Basic " + base64.b64encode(f"{CLIENT_ID}:{secret}".encode()).decode()
 
 
 def _fits(code: Code, verifier: str) -> bool:

@@ -74,6 +74,7 @@ class SlackServer:
     #: Channel id -> name, of those that the app is in.
     channels: dict[str, str] = field(default_factory=lambda: {"C0OPS0000": "ops", "C0FINANCE": "finance"})
     tokens: dict[str, str] = field(default_factory=lambda: {BOT_TOKEN: TEAM})
+    app_token: str = APP_TOKEN
     messages: list[Message] = field(default_factory=list)
     #: (channel, user, text) of messages that one person alone sees.
     whispers: list[tuple[str, str, str]] = field(default_factory=list)
@@ -157,7 +158,7 @@ class SlackServer:
 
     def _answer(self, method: str, token: str, arguments: dict[str, Any]) -> dict[str, Any]:
         if method == "apps.connections.open":
-            good = token == APP_TOKEN
+            good = token == self.app_token
             return {"ok": True, "url": f"{self.url.replace('http', 'ws', 1)}/socket"} if good else _no("invalid_auth")
         if token not in self.tokens:
             return _no("invalid_auth" if token else "not_authed")
