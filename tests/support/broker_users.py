@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import aio_pika
-from aiormq.exceptions import ChannelAccessRefused
+from aiormq.exceptions import AMQPConnectionError, ChannelAccessRefused
 
 from tests.support.rabbitmq import Administration, CommandLine, ManagementApi
 
@@ -52,6 +52,15 @@ def login_url(url: str, user: str, password: str) -> str:
     """Return a broker's URL for another user."""
     parts = urlsplit(url)
     return parts._replace(netloc=f"{user}:{password}@{parts.hostname}:{parts.port or 5672}").geturl()
+
+
+async def comes_in(url: str) -> bool:
+    """Tell whether the broker lets somebody in."""
+    try:
+        await (await aio_pika.connect(url)).close()
+    except AMQPConnectionError:
+        return False
+    return True
 
 
 @asynccontextmanager

@@ -30,10 +30,13 @@ class NodeError(Exception):
 class PrivateNode:
     """One node in `folder`. It may be killed and started again; its queues outlive that."""
 
-    def __init__(self, folder: Path, server: Path, *, management: bool = False) -> None:
+    def __init__(
+        self, folder: Path, server: Path, *, management: bool = False, definitions: Path | None = None
+    ) -> None:
         self._folder = folder
         self._server = server
         self._management = management
+        self._definitions = definitions
         self._port, self._management_port, distribution, self._epmd_port = (free_port() for _ in range(4))
         self._environment = self._write_settings(distribution)
         self.control = self._write_control()
@@ -97,8 +100,8 @@ class PrivateNode:
         (self._folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.local = 127.0.0.1:{self._port}\n"
             "disk_free_limit.absolute = 50MB\n"
-            + f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self._management_port}\n"
-            * self._management
+            + f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self._management_port}\n" * self._management
+            + (f"load_definitions = {self._definitions}\n" if self._definitions else "")
         )
         return {
             "PATH": os.environ["PATH"],
@@ -133,13 +136,17 @@ class PrivateNode:
 
 
 @contextmanager
-def private_node(*, management: bool = False) -> Iterator[PrivateNode]:
-    """Run a node until the block ends, with the management API if wanted; its data goes with it."""
+def private_node(*, management: bool = False, definitions: Path | None = None) -> Iterator[PrivateNode]:
+    """Run a node until the block ends, with the management API if wanted; its data goes with it.
+
+    Where it loads `definitions` at each start, who writes them starts it.
+    """
     server = ensure(RABBITMQ, apt())
     with tempfile.TemporaryDirectory(prefix="placet-rabbitmq-") as folder:
-        node = PrivateNode(Path(folder), server, management=management)
+        node = PrivateNode(Path(folder), server, management=management, definitions=definitions)
         try:
-            node.start()
+            if definitions is None:
+                node.start()
             yield node
         finally:
             node.close()
