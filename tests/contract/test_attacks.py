@@ -1,4 +1,4 @@
-"""The table of attacks in `docs/security.md` is true: each attack is there once, and tried by tests that exist."""
+"""The tables of `docs/security.md` are true: each attack is tried and each key is changed by tests that exist."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.contract.test_features import NAMED, ROOT, functions_of
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 ROW = re.compile(r"(?m)^\| ([TH]\d+) \|[^|]+\|(.*)\|$")
+KEYS = re.findall(r"(?m)^\| ([^|]+) \|.*\|(.*)\|$", PAGE.partition("## Every key")[2].partition("\n## ")[0])[1:]
 #: The project's list of threats.
 ATTACKS = [f"T{number}" for number in range(1, 37)]
 #: What somebody who attacked the whole system found open.
@@ -26,4 +27,12 @@ def test_an_attack_is_tried_by_tests_that_exist(attack: str, tests: str) -> None
     """Each names one at least, and whoever follows a name finds it."""
     named = NAMED.findall(tests)
     assert (attack, True) == (attack, bool(named))
+    assert [] == [(path, name) for path, name in named if name not in functions_of(path)]
+
+
+@pytest.mark.parametrize(("key", "tests"), KEYS)
+def test_a_key_is_changed_by_tests_that_exist(key: str, tests: str) -> None:
+    """Each row names one at least, and whoever follows a name finds it."""
+    named = NAMED.findall(tests)
+    assert (key, True) == (key, bool(named))
     assert [] == [(path, name) for path, name in named if name not in functions_of(path)]

@@ -17,7 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools import (
+    CannotTell,
+    DidNotRun,
+    Finding,
+    Ran,
+    ToolContext,
+    ToolError,
+    ToolOutcomeUnknown,
+    ToolReply,
+    secret,
+)
 from placet.tools.resources import PackSettings
 from placet.tools.ui_blocks import NoticeBlock
 
@@ -43,6 +53,7 @@ def _tool(function: str, *required: str, **changes: Any) -> dict[str, Any]:
 TOOLS = {
     "add": _tool("add", "a", "b"),
     "tell_context": _tool("tell_context"),
+    "use_secret": _tool("use_secret", "taken"),
     "say_no": _tool("say_no"),
     "break_down": _tool("break_down"),
     "doubt": _tool("doubt"),
@@ -118,6 +129,12 @@ async def tell_context(context: ToolContext) -> dict[str, Any]:
     names = ("tenant", "conversation_id", "call_id", "idempotency_key", "fence", "requester", "message_id", "language")
     told = {name: getattr(context, name) for name in names}
     return {**told, "word": context.resource("word", str)}
+
+
+def use_secret(taken: str) -> None:
+    """Ask a provider that takes the keys in a file."""
+    if secret("PROVIDER_KEY") not in Path(taken).read_text().split():
+        raise ToolError("The provider refuses the key.", code="refused")
 
 
 async def say_no() -> None:

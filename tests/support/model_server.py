@@ -100,6 +100,8 @@ class ModelServer:
         self.log = log or Log()
         self.gates: defaultdict[str, Gate] = defaultdict(Gate)
         self.url = ""
+        #: The keys that it takes; empty: any.
+        self.keys: set[str] = set()
         self._prompter = Prompter(script)
 
     @property
@@ -134,9 +136,11 @@ class ModelServer:
         body = _parsed(raw)
         fault = to.fault(body)
         self.log.add(Request(to.name, body, fault))
-        headers = {name.decode() for name, _ in scope["headers"]}
-        if set(to.needs) - headers:
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        if set(to.needs) - headers.keys():
             await _json(send, 401, to.wire.error_body(401, "missing key"))
+        elif self.keys and headers[to.needs[0]].removeprefix("Bearer ") not in self.keys:
+            await _json(send, 401, to.wire.error_body(401, "wrong key"))
         elif fault:
             await _json(send, 400, to.wire.error_body(400, fault))
         else:

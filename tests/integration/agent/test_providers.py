@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +71,36 @@ async def test_provider_that_is_down_costs_one_turn(agent_url: str) -> None:
         await agent.post(a_posted_message(text="go"))
         (end,) = await agent.ended(1)
     assert {"state": "failed", "reason": NO_MODEL} == end.end
+
+
+def with_key(where: str, key: str, provider: str, server: ModelServer, folder: Path) -> dict[str, Any]:
+    """Return settings under which the model is asked with a key of the house, or of the file of agents."""
+    house = model_of(provider, server)
+    if where == "house":
+        return house | {"model_api_key": SecretStr(key)}
+    named = {"model": house["model"], "model_api_base": house["model_api_base"], "model_api_key_env": "MODEL_KEY"}
+    file = folder / "agents.yaml"
+    file.write_text(json.dumps({"version": 1, "agents": {"default": named}}))
+    return {"agents": file, "model_retries": 0}
+
+
+@pytest.mark.parametrize("where", ["house", "agent"])
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_a_new_key_of_a_model_takes_the_place_of_the_old_one(
+    agent_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, where: str
+) -> None:
+    """With both at the provider no turn is lost; with the old one taken back only a restarted agent is answered."""
+    ends: list[dict[str, Any]] = []
+    async with serving(SCRIPT) as server:
+        for key, *rounds in (("old", {"old"}, {"new"}), ("new", {"old", "new"}, {"new"})):
+            monkeypatch.setenv("MODEL_KEY", key)
+            async with an_agent(agent_url, None, **with_key(where, key, provider, server, tmp_path)) as agent:
+                for number, taken in enumerate(rounds, 1):
+                    server.keys = taken
+                    await agent.post(a_posted_message(text="thanks", conversation_id=f"{key}-{number}"))
+                    ends.append((await agent.ended(number))[-1].end)
+    answered = {"state": "finished", "reason": ""}
+    assert [answered, {"state": "failed", "reason": NO_MODEL}, answered, answered] == ends
 
 
 @pytest.mark.parametrize(

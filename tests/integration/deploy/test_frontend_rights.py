@@ -14,7 +14,7 @@ from aiormq.exceptions import ChannelAccessRefused
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
 from placet.deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of
 from placet.deploy.rabbitmq.frontends import Frontend, definitions_of
-from tests.support.broker_users import channel_of, consumes, forget, load, login_url, publishes
+from tests.support.broker_users import channel_of, comes_in, consumes, forget, load, login_url, publishes
 from tests.support.rabbitmq import VirtualHosts
 
 POOLS = pools_of(RULEBOOK)
@@ -46,6 +46,11 @@ class Login:
 
     url: str
     user: str
+
+    @property
+    def password(self) -> str:
+        """What it logs in with."""
+        return urlsplit(self.url).password or ""
 
     def queue(self, name: str) -> str:
         """Return the name of one of its queues."""
@@ -149,3 +154,18 @@ async def test_a_frontend_declares_and_rewires_nothing_of_others(login: Login) -
         for attempt in attempts:
             with pytest.raises(ChannelAccessRefused):
                 await attempt(await open_channel())
+
+
+async def test_a_new_password_of_a_frontend_takes_the_place_of_the_old_one(
+    login: Login, virtual_hosts: VirtualHosts
+) -> None:
+    """Imported while the broker runs: from then on only the new one comes in."""
+    frontend = Frontend.parse(login.user.removeprefix("frontend.").replace(".", ":"))
+    vhost = urlsplit(login.url).path.removeprefix("/")
+    renewed = login_url(login.url, login.user, "renewed")
+    assert (True, False) == (await comes_in(login.url), await comes_in(renewed))
+    load(virtual_hosts._administration, definitions_of(frontend, "renewed", vhost=vhost))
+    try:
+        assert (False, True) == (await comes_in(login.url), await comes_in(renewed))
+    finally:
+        load(virtual_hosts._administration, definitions_of(frontend, login.password, vhost=vhost))

@@ -81,3 +81,33 @@ async def test_a_stopped_executor_finishes_what_it_has_and_takes_no_more(process
     assert later.call_id == (await processes.answer()).call_id
     following.send_signal(signal.SIGTERM)
     assert 0 == await following.wait()
+
+
+@pytest.mark.parametrize("where", ["variable", "file"])
+async def test_a_new_secret_of_a_tool_takes_the_place_of_the_old_one(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """What waits for the restart runs with the new one; an executor with the old one is refused by the provider."""
+    taken, mounted, kinds = processes.place.folder / "taken", processes.place.folder / "mounted", list[str]()
+    named = {"variable": "PROVIDER_KEY", "file": "PROVIDER_KEY_FILE"}[where]
+
+    async def run(secret: str, provider: str) -> None:
+        """Permit a call, start an executor that has a secret, and stop it behind the answer."""
+        taken.write_text(provider)
+        mounted.write_text(f"{secret}\n")
+        monkeypatch.setenv(named, str(mounted) if where == "file" else secret)
+        call = processes.place.call("use_secret", taken=str(taken))
+        await processes.permit(call)
+        executor = await processes.start()
+        while (answer := await processes.answer()).call_id != call.call_id:
+            # What the one before could not confirm any more is said again.
+            pass
+        kinds.append(answer.kind)
+        executor.terminate()
+        await executor.wait()
+
+    await run("old", "old")
+    await run("new", "old new")
+    await run("new", "new")
+    await run("old", "new")
+    assert ["succeeded", "succeeded", "succeeded", "failed"] == kinds
