@@ -25,10 +25,10 @@ RULES: Mapping[str, Rule] = {
     "gateway.checkpoints": "history",
     **dict.fromkeys(
         (
-            *("executor.parked", "executor.workspaces", "executor.workspace_blobs", "executor.workspace_changes"),
-            *("executor.workspace_entries", "gateway.sessions", "gateway.slack_seen", "notifier.links"),
-            *("notifier.mails", "notifier.webhook_events", "policy.counters", "policy.reservations"),
-            "policy.watched_calls",
+            *("executor.parked", "executor.used_permits", "executor.workspaces", "executor.workspace_blobs"),
+            *("executor.workspace_changes", "executor.workspace_entries", "gateway.sessions", "gateway.slack_seen"),
+            *("notifier.links", "notifier.mails", "notifier.webhook_events", "policy.counters"),
+            *("policy.reservations", "policy.watched_calls"),
         ),
         "itself",
     ),

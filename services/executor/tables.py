@@ -95,6 +95,16 @@ EXECUTIONS = sa.Table(
 )
 
 
+#: A permit whose call was purged or erased while it was still good: it is used up all the same.
+USED_PERMITS = sa.Table(
+    "used_permits",
+    metadata,
+    column("permit_id", sa.String, primary_key=True),
+    column("expires_at", MOMENT),
+    schema="executor",
+)
+
+
 #: A permit that waits for its tenant's turn; it goes once it was handled.
 PARKED = sa.Table(
     "parked",

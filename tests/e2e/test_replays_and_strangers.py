@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import aio_pika
@@ -13,6 +14,8 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from placet.contracts.ids import new_id
 from placet.contracts.topology import DEAD_LETTERS, EXCHANGES
+from placet.deploy.retention.purging import purge_conversations
+from placet.runtime.database import Database
 from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.system import System
 
@@ -70,6 +73,31 @@ async def test_all_messages_of_a_call_sent_again_do_nothing(frontend: Caller, sy
             # Whatever came before it has been handled once it is through.
             await a_link(await a_visitor(frontend))
     assert before == (system.count(told), system.count(links))
+
+
+async def test_a_used_permit_is_used_up_once_its_call_was_erased(frontend: Caller, system: System) -> None:
+    """T5: whoever kept the permit sends it again while it is good, and the tool does not run a second time."""
+    visitor = await a_visitor(frontend, visitor=new_id())
+    links, runs = (
+        f"SELECT count(*) FROM {table} WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
+        for table in ("tools.pay_links", "executor.executions")
+    )
+    async with await aio_pika.connect(system.rabbitmq_url) as connection:
+        channel = await connection.channel()
+        async with recorded(channel) as heard:
+            await a_link(visitor)
+        database = Database(system.database_url, service="gateway", pool_size=1)
+        await purge_conversations(database, timedelta(0), [visitor.conversation])
+        await database.close()
+        assert 0 == system.count(runs)
+        for message in heard:
+            if b"placet.tool-call.permitted.v1" in message.body:
+                again = aio_pika.Message(with_other_ids(message.body), content_type="application/json")
+                exchange = await channel.get_exchange(message.exchange or "")
+                await exchange.publish(again, message.routing_key or "")
+        # Whatever came before it has been handled once it is through.
+        await a_link(await a_visitor(frontend))
+    assert (0, 1) == (system.count(runs), system.count(links))
 
 
 def addresses(description: dict[str, Any], ids: dict[str, str]) -> list[str]:
