@@ -5,7 +5,7 @@ It is done at once and may be done twice: the same code in two mails does no har
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import structlog
@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 @runtime_checkable
 class Speaks(Protocol):
     """A channel that can tell one person something that is no card."""
+
+    def addresses(self, tenant: str, person: Person) -> Sequence[str]:
+        """Return where it reaches a person, and nobody else, in a tenant."""
 
     async def say(self, tenant: str, recipient: str, subject: str, words: str) -> None:
         """Tell the person at an address; raise ChannelFailed where it did not arrive."""
@@ -46,10 +49,7 @@ async def send_code(
     maker = people.get(name_of(offered.by))
     subject, words = _words(offered, owner, maker.name if maker and maker.name else offered.by)
     later = ""
-    for kind, recipient in _addresses(owner):
-        channel = channels.get(kind)
-        if not isinstance(channel, Speaks):
-            continue
+    for kind, channel, recipient in _ways(channels, offered.tenant, owner):
         try:
             await channel.say(offered.tenant, recipient, subject, words)
         except ChannelFailed as error:
@@ -62,9 +62,11 @@ async def send_code(
     log.warning("key_code.no_way", person=offered.person, key_id=offered.key_id)
 
 
-def _addresses(owner: Person) -> Iterator[tuple[str, str]]:
-    yield from (("email", address) for address in owner.emails)
-    yield from (("slack", account.user) for account in owner.slack)
+def _ways(channels: Mapping[str, Channel], tenant: str, owner: Person) -> Iterator[tuple[str, Speaks, str]]:
+    for kind in ("email", "slack"):
+        channel = channels.get(kind)
+        if isinstance(channel, Speaks):
+            yield from ((kind, channel, recipient) for recipient in channel.addresses(tenant, owner))
 
 
 def _words(offered: KeyOffered, owner: Person, maker: str) -> tuple[str, str]:

@@ -48,6 +48,10 @@ class Person:
         """The time zone in which they are told when something ends."""
         return self.time_zone or self.quiet_hours.partition(" ")[2] or "UTC"
 
+    def users_in(self, team: str) -> tuple[str, ...]:
+        """Return who they are in a Slack team: the ids of its users that are theirs."""
+        return tuple(each.user for each in self.slack if each.team == team)
+
 
 @dataclass(frozen=True, slots=True)
 class Directory:

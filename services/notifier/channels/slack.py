@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from placet.contracts.ids import derived_id
-from placet.domain.directory import Directory
+from placet.domain.directory import Directory, Person
 from placet.notifier.cards import Card
 from placet.notifier.channels import Address, ChannelFailed, Delivered
 from placet.notifier.channels import slack_blocks as render
@@ -117,6 +117,11 @@ class SlackChannel:
             made = await self._update(client, team, card, address, dict(reference))
         return Delivered(await self._comment(client, team, card, address, made))
 
+    def addresses(self, tenant: str, person: Person) -> Sequence[str]:
+        """Return who a person is in the tenant's team; nobody where it has none."""
+        team = self._teams.get(tenant)
+        return person.users_in(team.team) if team else ()
+
     async def say(self, tenant: str, recipient: str, subject: str, words: str) -> None:
         """Tell a user something in their direct messages; raise ChannelFailed where it did not arrive."""
         team = self._teams.get(tenant)
@@ -124,7 +129,7 @@ class SlackChannel:
             raise ChannelFailed(f"no Slack workspace is set for the tenant {tenant}", permanent=True)
         client = self._clients[team.team]
         try:
-            where = await _resolve(client, recipient)
+            where = await _direct_messages(client, recipient)
             await _call(client, "chat.postMessage", channel=where, text=f"{subject}\n\n{words}", **_LITERAL)
         except _Lost as error:
             raise ChannelFailed(str(error)) from error
@@ -249,11 +254,7 @@ class SlackChannel:
     def _users(self, identities: Iterable[str], team: SlackTeam) -> list[str]:
         """Return people as this team knows them: one user id each, none for who is not there."""
         people = map(self._directory().person, identities)
-        known = (
-            [each.user for each in person.slack if each.team == team.team]
-            for person in people
-            if person and person.active
-        )
+        known = (person.users_in(team.team) for person in people if person and person.active)
         return [users[0] for users in known if users]
 
     async def _channel_id(self, client: AsyncWebClient, team: SlackTeam, address: Address) -> str:
@@ -317,11 +318,16 @@ def _metadata(mark: str) -> dict[str, Any]:
     return {"event_type": METADATA_TYPE, "event_payload": {"mark": mark}}
 
 
+async def _direct_messages(client: AsyncWebClient, user: str) -> str:
+    """Return the id of the direct messages with a user."""
+    opened = await _call(client, "conversations.open", users=user)
+    return str(opened["channel"]["id"])
+
+
 async def _resolve(client: AsyncWebClient, wanted: str) -> str:
     """Return the id of a channel's name, or of the direct messages with a user."""
     if _USER.fullmatch(wanted):
-        opened = await _call(client, "conversations.open", users=wanted)
-        return str(opened["channel"]["id"])
+        return await _direct_messages(client, wanted)
     name, cursor = wanted.removeprefix("#"), ""
     for _ in range(LIST_PAGES_MAX):
         options = {"limit": LISTED_MAX, "exclude_archived": True, "types": "public_channel,private_channel"}

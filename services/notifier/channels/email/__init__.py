@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from placet.contracts.ids import new_id
+from placet.domain.directory import Person
 from placet.notifier.cards import Address, Card
 from placet.notifier.channels import Delivered
 from placet.notifier.channels.email.links import Links, MailedLink
@@ -88,6 +89,10 @@ class EmailChannel:
         message = joint_letter(post.head, cards, place, waiting)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return [Delivered(Told().after(card, sent).as_reference()) for card in cards]
+
+    def addresses(self, _tenant: str, person: Person) -> Sequence[str]:
+        """Return a person's addresses, which are theirs in every tenant."""
+        return person.emails
 
     async def say(self, _tenant: str, recipient: str, subject: str, words: str) -> None:
         """Mail somebody a text that is about no approval; raise ChannelFailed where the relay does not take it."""
