@@ -263,6 +263,11 @@ class SlackChannel:
             raise ChannelFailed("the rule names no Slack channel and PLACET_SLACK_CHANNEL is empty", permanent=True)
         if _ID.fullmatch(wanted):
             return wanted
+        if _USER.fullmatch(wanted):
+            people = self._directory().people.values()
+            teams = {each.team for person in people for each in person.slack if each.user == wanted}
+            if teams and team.team not in teams:
+                raise ChannelFailed(f"the Slack user {wanted} is in another workspace", permanent=True)
         if (team.team, wanted) not in self._names:
             self._names[team.team, wanted] = await _resolve(client, wanted)
         return self._names[team.team, wanted]

@@ -21,7 +21,13 @@ from tests.support.shown_cards import a_card
 from tests.support.slack_server import BOT_TOKEN, TEAM, Fault, Message, SlackServer, slack_server
 
 OPS = Address("slack:#ops", "#ops")
-DIRECTORY = Directory(people={"ada": Person("ada", slack=(SlackUser("T0OTHER", "U9"), SlackUser(TEAM, "U0ADA")))})
+DIRECTORY = Directory(
+    people={
+        "ada": Person("ada", slack=(SlackUser("T0OTHER", "U9"), SlackUser(TEAM, "U0ADA"))),
+        "eve": Person("eve", slack=(SlackUser("T0OTHER", "U0EVE000"), SlackUser("T0OTHER", "U0BOTH00"))),
+        "ben": Person("ben", slack=(SlackUser(TEAM, "U0BOTH00"),)),
+    }
+)
 
 
 @dataclass
@@ -94,6 +100,16 @@ async def test_a_person_is_asked_in_their_direct_messages(scene: Scene) -> None:
     reference = await scene.send(a_card(), address=address)
     await scene.send(a_card(revision=2), reference, address=address)
     assert ("D", 2) == (scene.card.channel[0], len(scene.card.versions))
+
+
+async def test_a_user_of_another_workspace_is_shown_nothing(scene: Scene) -> None:
+    """Whose id the directory knows elsewhere alone may be a stranger here; an id that both have is asked here."""
+    address = Address("slack:U0EVE000", "U0EVE000")
+    with pytest.raises(ChannelFailed) as failed:
+        await scene.send(a_card(), address=address)
+    await scene.send(a_card(), address=Address("slack:U0BOTH00", "U0BOTH00"))
+    opened = [given["users"] for method, given in scene.slack.calls if method == "conversations.open"]
+    assert (True, ["U0BOTH00"]) == (failed.value.permanent, opened)
 
 
 async def test_reminders_and_escalations_stand_in_the_card_s_thread_once(scene: Scene) -> None:
