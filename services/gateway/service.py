@@ -207,6 +207,7 @@ def _deps(
         log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
         job_log=JobLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
         directory=directory,
+        slack=settings.slack(),
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),
         codes=Guesses(CODES_MAX, CODE_SECONDS),
@@ -216,8 +217,7 @@ def _deps(
 
 def _open_to_slack(app: FastAPI, deps: Deps) -> tuple[tuple[Duty, ...], tuple[AbstractAsyncContextManager[None], ...]]:
     """Let Slack's clicks come in through `app`; return what runs beside it, nothing where no Slack is set up."""
-    settings = deps.settings
-    slack = settings.slack()
+    settings, slack = deps.settings, deps.slack
     if not slack.teams:
         return (), ()
     # Half a second of start-up and some megabytes: only who is in Slack pays for its libraries.

@@ -18,6 +18,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages import KeyOffered
 from placet.contracts.visitors import NAME_PATTERN
 from placet.domain.approvers import name_of
+from placet.domain.directory import Person
 from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
@@ -134,10 +135,16 @@ async def _offer(deps: Deps, connection: Connection, caller: Caller, name: str) 
     of_tenant, of_all = await count_codes(connection, caller.tenant, name)
     known = caller.of_house or name in await people_of(connection, caller.tenant)
     owner = deps.directory().people.get(name)
-    reachable = owner is not None and bool(owner.emails or owner.slack)
+    reachable = owner is not None and bool(owner.emails or _in_slack(deps, caller.tenant, owner))
     sends = of_all < CODES_MAX and (reachable or not known)
     told = of_tenant < CODES_OF_TENANT_MAX and (sends or not known)
     return _Offer(new_code(), sends) if told else _NO_OFFER
+
+
+def _in_slack(deps: Deps, tenant: str, owner: Person) -> bool:
+    """Tell whether somebody has a user in the tenant's Slack; where only the notifier may know that, in any."""
+    team = deps.slack.by_tenant.get(tenant)
+    return bool(owner.users_in(team.team) if team else owner.slack and not deps.slack.teams)
 
 
 @router.get("", responses=described(401, 403, 503))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from placet.gateway.operators.service import Operators
     from placet.gateway.settings import GatewaySettings
     from placet.runtime.service import Runtime
+    from placet.surfaces.slack import Slack
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Deps:
     job_log: JobLog
     #: Who is who now; says what "mine" is, never what is allowed.
     directory: Callable[[], Directory]
+    #: The workspaces of tenants; none where the gateway is told of none.
+    slack: Slack
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
     guesses: Guesses

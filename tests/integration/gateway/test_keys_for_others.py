@@ -10,19 +10,22 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from placet.cli.administration import keys
 from placet.contracts.errors import Refused
 from placet.contracts.ids import job_conversation_id
 from placet.contracts.messages import KeyOffered
-from placet.domain.directory import Directory, Person
+from placet.domain.directory import Directory, Person, SlackUser
 from placet.gateway.identity.auth import COOKIE
 from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder, Sessions
 from placet.gateway.identity.store.keys import CODE_TRIES_MAX, CODES_MAX, CODES_OF_TENANT_MAX, WAITING_MAX
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, an_approval_row, insert, listen, open_house
+from tests.support.slack_people import SIGNING_SECRET
+from tests.support.slack_server import BOT_TOKEN, TEAM
 from tests.support.staged_scene import a_change, a_file, stage
 
 PEOPLE = Directory(people={"grace": Person("grace", emails=("grace@example.org",)), "ben": Person("ben")})
@@ -156,6 +159,23 @@ async def test_another_tenant_is_not_told_whom_the_directory_lists(house: House)
     assert [True, True, True] == await told("beta")
     house.key("chat", tenant="beta", person="ben")
     assert [True, False, True] == await told("beta")
+
+
+async def test_a_user_of_another_workspace_has_no_address(gateway_database_url: str, tmp_path: Path) -> None:
+    """Where the gateway knows the tenant's workspace; where it knows of none, the notifier may."""
+    people = {
+        "grace": Person("grace", slack=(SlackUser(TEAM, "U1"),)),
+        "eve": Person("eve", slack=(SlackUser("T2", "U1"),)),
+    }
+    known: dict[str, Any] = {"slack_bot_token": SecretStr(BOT_TOKEN), "slack_team": TEAM}
+    known |= {"slack_signing_secret": SecretStr(SIGNING_SECRET)}
+    said: list[bool] = []
+    for settings in (known, {}):
+        async with open_house(
+            gateway_database_url, tmp_path, directory=lambda: Directory(people=people), **settings
+        ) as made:
+            said += [each for who in people for each in await offers(made, tenant="default", person=who, times=1)]
+    assert [True, False, True, True] == said
 
 
 async def test_a_person_is_sent_so_many_codes_a_day(house: House) -> None:
