@@ -20,9 +20,9 @@ from placet.agent.rules import Behaviour, Result
 from placet.agent.staging import named_in, staged_data
 from placet.agent.store import Wanted
 from placet.contracts import messages as m
-from placet.contracts.errors import Poison, Refused
+from placet.contracts.errors import NotYet, Poison, Refused
 from placet.contracts.messages import Message
-from placet.contracts.permit import CONSENT_VOID, permit_expired, verify_permit
+from placet.contracts.permit import CONSENT_VOID, comes_after, permit_expired, verify_permit
 from placet.contracts.signed import refuse_void
 from placet.contracts.signing import Verifier
 from placet.domain.conditions import consent_lost
@@ -76,8 +76,9 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
     Where somebody was faster, or some of them were handled before, by locking what they are about; permits always, so
     that whether they may still begin is asked after every wait for somebody else. Messages of a queue
     in `KEYED` show by themselves that they came before, and have no rows of the inbox. Raises Poison for what fits no
-    conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of an approval
-    that come before its card, and of entries that come before the word that they were staged.
+    conversation, SecurityAlert for a forged permit, Refused where it has ended, NotYet for a permit behind calls that
+    go on, and Transient for news of an approval that come before its card, and of entries that come before the word
+    that they were staged.
     """
     event_ids = [arrival.cause.id for arrival in arrivals]
     inbox = None if queue in KEYED else (queue, event_ids)
@@ -125,6 +126,9 @@ async def _take_locked(
             for arrival in arrivals
             if isinstance(arrival.message, m.ToolCallPermitted)
         }
+        for arrival in arrivals:
+            if refused.get(arrival.cause.id) == ("", False):
+                await _check_turn(arrival.message, own)
         await _take_all(arrivals, found, own, deps.profiles, refused)
         await save(own, found.values(), deps.saving)
 
@@ -139,6 +143,14 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
     if permit.has_consent and consent_lost(permit, permitted.call, deps.directory()):
         return CONSENT_VOID
     return await store.why_void(work.connection, permitted.call, permit.keys)
+
+
+async def _check_turn(permitted: m.ToolCallPermitted, work: Work) -> None:
+    """Raise NotYet while calls of the same answer that this one comes after have no result."""
+    if after := set(comes_after(permitted.permit).calls):
+        going_on = after.intersection(await store.unanswered(work.connection, permitted.call.conversation_id))
+        if going_on:
+            raise NotYet(f"{len(going_on)} earlier calls have not ended")
 
 
 async def _remembered(

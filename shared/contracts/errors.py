@@ -34,6 +34,10 @@ class Transient(PlacetError):
     """Something outside is not ready; the event comes again after a delay, a bounded number of times."""
 
 
+class NotYet(Transient):
+    """What the event comes after goes on: it comes again for as long as that takes."""
+
+
 class Poison(PlacetError):
     """This event can never be handled: dead letter at once, with this reason."""
 

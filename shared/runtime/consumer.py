@@ -21,7 +21,7 @@ from prometheus_client import Counter
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from placet.contracts.errors import Poison, Refused, SecurityAlert, SentBeforeRestore, Transient
+from placet.contracts.errors import NotYet, Poison, Refused, SecurityAlert, SentBeforeRestore, Transient
 from placet.contracts.frontends import frontends_tenant, why_not
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
@@ -219,7 +219,7 @@ class Consumer:
             EVENTS.labels(self._queue, "refused").inc()
             log.debug("event.refused", queue=self._queue, message_id=event.id, reason=str(refusal))
         except Transient as error:
-            await self._later(delivery, event, str(error))
+            await self._later(delivery, event, error)
         except SecurityAlert as alert:
             self._alert(event.id, event.source, str(alert))
             await self._bury(delivery, _letter(event), event.id, f"{_SECURITY}{alert}")
@@ -245,15 +245,18 @@ class Consumer:
             await database.wait_ready()
         raise Transient("the database answers but this event's transaction keeps failing")
 
-    async def _later(self, delivery: Delivery, event: Event, reason: str) -> None:
+    async def _later(self, delivery: Delivery, event: Event, error: Transient) -> None:
+        reason, waits = str(error), isinstance(error, NotYet)
         if delivery.kept:
             raise ComesAgain(reason)
-        attempt = delivery.attempt + 1
+        attempt = max(1, delivery.attempt) if waits else delivery.attempt + 1
         if attempt > RETRIES_MAX:
             await self._bury(delivery, _letter(event), event.id, f"{RETRIES_MAX} retries: {reason}")
             return
         EVENTS.labels(self._queue, "retried").inc()
-        log.warning("event.retried", queue=self._queue, message_id=event.id, attempt=attempt, reason=reason)
+        (log.debug if waits else log.warning)(
+            "event.retried", queue=self._queue, message_id=event.id, attempt=attempt, reason=reason
+        )
         try:
             await _until_published(lambda: self._bus.retry(delivery, _envelope(event), attempt=attempt))
         except PublishRefused as refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -64,7 +65,7 @@ def server() -> Iterator[MailServer]:
 async def scene(notifier_url: str, server: MailServer) -> AsyncIterator[Scene]:
     """One workspace, and people of it and of another one."""
     async with slack_server() as slack:
-        known = {"slack_bot_token": SecretStr(BOT_TOKEN), "slack_team": TEAM, "slack_tenant": "acme"}
+        known: dict[str, Any] = {"slack_bot_token": SecretStr(BOT_TOKEN), "slack_team": TEAM, "slack_tenant": "acme"}
         known |= {"slack_api_url": f"{slack.url}/api/"}
         async with a_mailer(notifier_url, server, PEOPLE, **known) as notifier:
             yield Scene(notifier, server, slack)
