@@ -59,19 +59,21 @@ class ConditionFailed(PlacetError):
 class Variables:
     """What expressions of one environment look at. Whoever asks several of the same makes it once: it is dear."""
 
-    def __init__(self, values: Mapping[str, Any], environment: Any) -> None:
-        self._values = dict(values)
+    def __init__(self, values: Mapping[str, Any], environment: Any, beside: Variables | None = None) -> None:
+        self.values: Mapping[str, Any] = {**values, **(beside.values if beside else {})}
         self._environment = environment
+        self._own, self._beside = values, beside
 
     @cached_property
     def activation(self) -> Any:
         """The values as the library takes them; raises where it cannot."""
-        return self._environment.Activation(self._values)
+        return self._environment.Activation(self.values)
 
     @cached_property
     def extent(self) -> Extent:
-        """How large they are."""
-        return extent_of(self._values)
+        """How large they are; what stands beside is measured once, however many share it."""
+        own = extent_of(self._own)
+        return own if self._beside is None else own.beside(self._beside.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +158,9 @@ class Environment:
             variables=dict(variables), extensions=[ext_strings.ExtStrings()], functions=declared
         )
 
-    def variables(self, values: Mapping[str, Any]) -> Variables:
-        """Return values that several expressions of this environment look at."""
-        return Variables(values, self._environment)
+    def variables(self, values: Mapping[str, Any], beside: Variables | None = None) -> Variables:
+        """Return values that several expressions of this environment look at; `beside` are more, which others share."""
+        return Variables(values, self._environment, beside)
 
     def compile(self, text: str) -> Expression:
         """Return the compiled `text`; raise ConditionInvalid with everything that CEL says against it.

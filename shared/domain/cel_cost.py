@@ -55,6 +55,10 @@ class Extent:
     size: float
     items: float = 0.0
 
+    def beside(self, other: Extent) -> Extent:
+        """Return how large both are together."""
+        return Extent(self.size + other.size, max(self.items, other.items))
+
 
 @dataclass(frozen=True, slots=True)
 class _Bound:

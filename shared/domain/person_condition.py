@@ -13,7 +13,7 @@ from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.contracts.visitors import rule_name
-from placet.domain.cel import STRING, TEXTS, VALUES, ConditionFailed, Environment, Expression, Kind, list_of
+from placet.domain.cel import STRING, TEXTS, VALUES, ConditionFailed, Environment, Expression, Kind, Variables, list_of
 from placet.domain.directory import Directory
 from placet.domain.held import CalledFor
 
@@ -32,6 +32,8 @@ VARIABLES: Mapping[str, Kind] = {
 }
 #: Compiled conditions kept; a rulebook has a handful.
 _COMPILED_MAX = 256
+#: Calls whose arguments are kept as conditions take them: many people are asked about one, one after the other.
+_ARGUMENTS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +65,24 @@ class PersonCondition:
     expression: Expression
     #: Whether it looks at anything of the call.
     looks_at_call: bool
+    #: Whether it looks at the call's arguments, which may be large: an agent chooses them.
+    looks_at_arguments: bool
 
     def holds(self, person: PersonFacts, call: CalledFor) -> bool:
         """Tell whether this person may decide this call; raise ConditionFailed where there is no answer."""
         try:
-            arguments = _with_doubles(parse_arguments(call.arguments))
+            arguments = _arguments(call.arguments) if self.looks_at_arguments else None
         except NotStrictJson as error:
             raise ConditionFailed(str(error)) from error
-        return self.expression.holds(person.variables | _of_call(call) | {"call.arguments": arguments})
+        known = person.variables | _of_call(call)
+        return self.expression.holds(_environment().variables(known, beside=arguments))
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def compile_person_condition(text: str) -> PersonCondition:
     """Return the compiled `text`; raise ConditionInvalid with every problem."""
     expression = _environment().compile_condition(text)
-    return PersonCondition(text, expression, expression.looks_at("call."))
+    return PersonCondition(text, expression, expression.looks_at("call."), expression.looks_at("call.arguments"))
 
 
 def facts_of(identity: str, directory: Directory) -> PersonFacts:
@@ -91,6 +96,12 @@ def facts_of(identity: str, directory: Directory) -> PersonFacts:
 @cache
 def _environment() -> Environment:
     return Environment(VARIABLES)
+
+
+@lru_cache(maxsize=_ARGUMENTS_MAX)
+def _arguments(text: str) -> Variables:
+    """Return a call's arguments as conditions see them; raise NotStrictJson."""
+    return _environment().variables({"call.arguments": _with_doubles(parse_arguments(text))})
 
 
 def _with_doubles(value: Any) -> Any:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.ids import new_id
+from placet.domain import person_condition
+from placet.domain.cel import ConditionFailed
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
 from placet.domain.person_condition import PersonFacts, compile_person_condition, facts_of
@@ -38,3 +44,49 @@ def test_what_is_no_number_stays_as_it_is() -> None:
     call = a_call(arguments={"sure": True, "tags": ["a", 2], "order": {"total": 3}})
     text = 'call.arguments.sure && call.arguments.tags[0] == "a" && call.arguments.order.total + 1.0 == 4.0'
     assert compile_person_condition(text).holds(PersonFacts("person:ada"), call)
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ('person.attributes.level == "senior"', 0),
+        ('call.tool == "pay" || person.name == "call.arguments"', 0),
+        ("person.groups.exists(call, call == person.id)", 0),
+        ("call.arguments.amount < 50", 1),
+        ("has(call.arguments.amount)", 1),
+        ('person.id == "person:p0" || .call . arguments["amount"] == 49', 1),
+    ],
+)
+def test_arguments_are_read_where_a_condition_looks_at_them_and_once_for_many_people(
+    text: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent chooses them, as long as it likes, and everybody of a group is asked."""
+    read: list[str] = []
+
+    def reading(arguments: str) -> dict[str, Any]:
+        read.append(arguments)
+        return parse_arguments(arguments)
+
+    monkeypatch.setattr(person_condition, "parse_arguments", reading)
+    condition, call = compile_person_condition(text), a_call(arguments={"amount": 49, "order": new_id()})
+    for number in range(60):
+        condition.holds(PersonFacts(f"person:p{number}", attributes={"level": "junior"}), call)
+    assert times == len(read)
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", ""])
+def test_arguments_that_are_none_matter_to_who_looks_at_them(arguments: str) -> None:
+    """A condition on people has its answer without them; one on them has none, so it lets nobody decide."""
+    ada, call = PersonFacts("person:ada"), a_call(arguments=arguments)
+    assert compile_person_condition('person.id == "person:ada"').holds(ada, call)
+    with pytest.raises(ConditionFailed):
+        compile_person_condition("call.arguments.amount < 50").holds(ada, call)
+
+
+def test_a_call_is_weighed_with_its_arguments() -> None:
+    """Whoever is asked: what would take too long for arguments of this size has no answer."""
+    condition = compile_person_condition("call.arguments.a.map(each, each).size() > 0")
+    call = a_call(arguments={"a": [1] * 9_999})
+    for person in ("person:ada", "person:bob"):
+        with pytest.raises(ConditionFailed, match="too large for the condition"):
+            condition.holds(PersonFacts(person), call)
