@@ -250,16 +250,19 @@ def lets_in(rule: ApprovalRule, names: Iterable[str], agent: str, voter: Voter, 
     seated = not groups.isdisjoint(names) or voter.person in names or (OPERATORS in names and OPERATORS in voter.roles)
     known = person is None or person.active
     strong = rule.min_strength in strengths_met(voter.proof)
-    return (
-        seated
-        and known
-        and strong
-        and (_looks_at_call(rule) or holds(rule.condition, voter.identity, directory, _NO_CALL))
-    )
+    if not (seated and known and strong):
+        return False
+    return _looks_at_call(rule) or holds(rule.condition, voter.identity, directory, _NO_CALL)
 
 
 def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
-    """Return why an approval cannot be approved by anybody as things are now; empty where it can.
+    """Return why an approval cannot be approved by anybody as things are now; empty where it can."""
+    *_, found = person_by_person(held, directory, opened_by)
+    return found
+
+
+def person_by_person(held: Held, directory: Directory, opened_by: str = "") -> Iterator[str]:
+    """Yield the answer of `undecidable` as the last, and nothing for each person who is asked up to there.
 
     Nobody counts operators, who are whoever has a key, so where they may decide there are always enough. `opened_by`
     is who may have asked beside the requester, as far as that is known.
@@ -272,12 +275,11 @@ def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
     ]
     counts = [0] * len(ways)
     listed = _listed(held, directory, opened_by)
-    while lacking:
-        if (voter := next(listed, None)) is None:
-            break
+    while lacking and (voter := next(listed, None)):
         for number in own_panels(held, voter, directory):
             counts[number] += 1
         lacking = [each for each in lacking if all(counts[number] < ways[number].approvals for number in each)]
+        yield ""
     lacks = [
         "; or ".join(
             f"{ways[number].approvals} of {', '.join(ways[number].approvers)} must approve, and {counts[number]} can"
@@ -285,7 +287,7 @@ def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
         )
         for numbers in lacking
     ]
-    return f"cannot be decided: {'; and '.join(lacks)}" if lacks else ""
+    yield f"cannot be decided: {'; and '.join(lacks)}" if lacks else ""
 
 
 def depends_on_call(rule: ApprovalRule, names: Iterable[str]) -> bool:

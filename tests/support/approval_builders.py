@@ -132,6 +132,17 @@ def a_withdrawal(*calls: ShownCall, **changes: Any) -> CallsWithdrawn:
     return CallsWithdrawn(**(fields | changes))
 
 
+class Counted(dict[str, Person]):
+    """People, and how often somebody was looked up."""
+
+    looked_up = 0
+
+    def get(self, *wanted: Any) -> Any:
+        """Return somebody, and count it."""
+        self.looked_up += 1
+        return super().get(*wanted)
+
+
 def a_directory(*inactive: str, **changes: Any) -> Directory:
     """Return ada and bob of finance, carl the lead, and dora in no group; those named are not active any more."""
     people = {name: Person(name, name.title(), active=name not in inactive) for name in ("ada", "bob", "carl", "dora")}

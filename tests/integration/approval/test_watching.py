@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from placet.approval import metrics, worker
+from placet.approval import metrics, watching, worker
 from placet.approval.watching import Watch
 from placet.contracts.messages import DecisionAnswered, ToolCallPermitted, ToolCallRefused
 from placet.contracts.signing import Signer
+from placet.domain.directory import Directory, Person
 from tests.builders import a_call
-from tests.support.approval_builders import Register, a_decision, a_directory, a_request, claims_of
+from tests.support.approval_builders import Counted, Register, a_decision, a_directory, a_request, claims_of
 from tests.support.approval_races import some_cards
 from tests.support.house import Replica
 
@@ -68,6 +72,70 @@ async def test_what_depends_on_the_call_is_judged_call_by_call(
         rule = a_request().approval.model_copy(update={"approvers": ["group:finance"], "exclude": ["requester"]})
         await replica.send(a_request(call, approval=rule))
     assert [(WHY, 1)] == await told(watch)
+
+
+def a_staff(number: int) -> tuple[Counted, Directory]:
+    """Return so many people of one group, none of them senior, and the directory that has them."""
+    people = Counted({f"p{each}": Person(f"p{each}", attributes={"level": "junior"}) for each in range(number)})
+    return people, Directory(people=people, groups={"staff": frozenset(people)})
+
+
+SENIORS: dict[str, Any] = {
+    "approvers": ["group:staff"],
+    "exclude": ["requester"],
+    "condition": 'person.attributes.level == "senior"',
+}
+
+
+async def test_nobody_is_asked_again_about_what_is_as_it_was(
+    replica: Replica, register: Register, watch: Watch
+) -> None:
+    """Each look asks about what is new or has changed, and about everything once people and groups have."""
+    people, register.directory = a_staff(5)
+    asked = []
+    for cards, directory in ((3, register.directory), (0, register.directory), (1, register.directory), (0, None)):
+        before = people.looked_up
+        await some_cards(replica, cards, **SENIORS)
+        if directory is None:
+            register.directory = Directory(people=people, groups={"staff": frozenset(people)}, digest="e" * 64)
+        await watch.run_once()
+        asked.append(people.looked_up - before)
+    of_one = asked[2]
+    assert of_one > 0
+    assert [3 * of_one, 0, of_one, 4 * of_one] == asked
+
+
+async def test_a_look_that_asked_about_many_leaves_the_rest_to_the_next(
+    replica: Replica, register: Register, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known stays until it is looked at again, so nothing that is found comes and goes meanwhile."""
+    monkeypatch.setattr(watching, "ASKED_MAX", 1)
+    _, register.directory = a_staff(3)
+    await some_cards(replica, 2, **SENIORS)
+    seen = [(len(await told(watch)), gauge()) for _ in range(3)]
+    senior = Person("p", attributes={"level": "senior"})
+    register.directory = Directory(people={"p": senior}, groups={"staff": frozenset({"p"})})
+    seen += [(len(await told(watch)), gauge()) for _ in range(2)]
+    assert [(1, 1), (0, 2), (0, 2), (0, 1), (0, 0)] == seen
+
+
+async def test_others_have_their_turn_after_each_person_who_is_asked(
+    replica: Replica, register: Register, watch: Watch
+) -> None:
+    """A decision waits for one condition, however large the group is."""
+    people, register.directory = a_staff(20)
+    await some_cards(replica, 1, **SENIORS)
+    before, seen = people.looked_up, set[int]()
+
+    async def go_round() -> None:
+        while True:
+            seen.add(people.looked_up)
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(go_round())
+    await watch.run_once()
+    others.cancel()
+    assert 20 == len(seen - {before})
 
 
 async def test_what_nobody_can_approve_is_never_let_through(

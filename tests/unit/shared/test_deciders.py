@@ -14,7 +14,7 @@ from placet.domain import deciders
 from placet.domain.deciders import Delegation, Voter
 from placet.domain.directory import Directory, Person
 from tests.builders import an_approval_rule
-from tests.support.approval_builders import a_directory, an_approval
+from tests.support.approval_builders import Counted, a_directory, an_approval
 
 RULE = an_approval_rule(
     approvers=["group:finance", "operators"],
@@ -98,17 +98,6 @@ def test_who_is_not_named_is_not_let_into_the_inbox() -> None:
     assert [True, False, False, False] == [
         deciders.lets_in(rule, names, "default", voter, a_directory(*gone)) for voter, gone in tried
     ]
-
-
-class Counted(dict[str, Person]):
-    """People, and how often somebody was looked up."""
-
-    looked_up = 0
-
-    def get(self, *wanted: Any) -> Any:
-        """Return somebody, and count it."""
-        self.looked_up += 1
-        return super().get(*wanted)
 
 
 def test_members_whom_nobody_lists_are_known_by_their_keys() -> None:
