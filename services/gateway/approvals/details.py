@@ -13,7 +13,7 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain.directory import Directory
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.comments import CommentOut, comments_out
-from placet.gateway.approvals.forms import ApprovalOut, approval_out
+from placet.gateway.approvals.forms import ApprovalOut, approvals_out
 from placet.gateway.approvals.store.comments import list_comments
 from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.conversations.items import arguments_value
@@ -148,9 +148,10 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
         words = await load_words(connection, [row])
         comments = await list_comments(connection, tenant, approval_id)
         history = await read.load_history_of(connection, tenant, call_id, approval_id, ROWS_MAX)
+    (out,) = await approvals_out([row], directory, untold)
     return ApprovalDetailOut.model_validate(
         {
-            **approval_out(row, directory, untold).model_dump(),
+            **out.model_dump(),
             "approval_rule": ApprovalRule.model_validate(row["approval_rule"]).model_dump(mode="json"),
             "asked": quoted(words[approval_id].asked),
             "records": _records(row, execution),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,10 +14,10 @@ from placet.contracts.messages import GrantWish
 from placet.contracts.messages.approvals import REASON_MAX, RESPONSE_MAX, GrantScope, Seconds, Verb
 from placet.contracts.messages.stage import ENTRIES_MAX
 from placet.contracts.messages.tool_calls import AnswerKind
-from placet.domain.deciders import panels, undecidable
+from placet.domain.deciders import panels, person_by_person
 from placet.domain.directory import Directory
 from placet.gateway.approvals.decisions import Ask
-from placet.gateway.approvals.held import held_of
+from placet.gateway.approvals.held import held_of, is_large
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.store.read import Row
 from placet.gateway.texts import Text, storable_value
@@ -248,20 +249,34 @@ class Accepted(BaseModel):
     state: Literal["sent"] = "sent"
 
 
-def approval_out(row: Row, directory: Directory | None = None, untold: Collection[str] = ()) -> ApprovalOut:
+async def approvals_out(rows: Iterable[Row], directory: Directory, untold: Collection[str] = ()) -> list[ApprovalOut]:
+    """Return rows of `read.approvals` as the API shows them, with whether what waits can be decided.
+
+    A condition is asked of everybody who is named, so others are served meanwhile.
+    """
+    found = []
+    for row in rows:
+        why, large = "", is_large(row)
+        if row["state"] == "pending":
+            for why in person_by_person(held_of(row), directory, row["opened_by"]):  # noqa: B007 - the last one counts
+                if large:
+                    await asyncio.sleep(0)
+        found.append(approval_out(row, why, untold))
+    return found
+
+
+def approval_out(row: Row, undecidable: str = "", untold: Collection[str] = ()) -> ApprovalOut:
     """Return a row of `read.approvals` as the API shows it.
 
-    `directory` tells whether what waits can be decided, and `untold` has the approvals that nobody was told of.
+    `undecidable` says why what waits cannot be decided, and `untold` has the approvals that nobody was told of.
     """
-    waits, held = directory is not None and row["state"] == "pending", held_of(row)
+    held = held_of(row)
     return ApprovalOut.model_validate(
         {
             **row,
             "id": row["approval_id"],
             "approvers": list(dict.fromkeys(each for panel in panels(held) for each in panel.approvers)),
-            "undecidable": (undecidable(held, directory, row["opened_by"]) or None)
-            if directory is not None and waits
-            else None,
+            "undecidable": undecidable or None,
             "untold": row["approval_id"] in untold,
             "restored_at": row.get("restored_at"),
             "stopped": row.get("stopped"),

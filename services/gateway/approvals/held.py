@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
 from placet.contracts.messages import ApprovalRule
@@ -12,6 +13,10 @@ from placet.gateway.store.read import Row
 
 #: A condition that may look at arguments. A word in a string looks like it too, which errs to the safe side.
 _ARGUMENTS = re.compile(r"\barguments\b")
+
+
+#: Characters of arguments that take a while to look through.
+LARGE = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,19 @@ class Held:
     steps_done: int
     delegations: tuple[Delegation, ...]
     seats: Seats | None
+
+
+async def in_turns(rows: Iterable[Row]) -> AsyncIterator[Row]:
+    """Yield rows one by one; after each that takes a while others are served: a page may have fifty."""
+    for row in rows:
+        yield row
+        if is_large(row):
+            await asyncio.sleep(0)
+
+
+def is_large(row: Row) -> bool:
+    """Tell whether the arguments of a row take a while."""
+    return len(row["arguments"] or "") > LARGE
 
 
 def held_of(row: Row) -> Held:

@@ -13,7 +13,7 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain import deciders
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
-from placet.gateway.approvals.held import held_of
+from placet.gateway.approvals.held import held_of, in_turns
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.inbox import Filters, Seat, list_candidates, list_sets
 from placet.gateway.approvals.survey import Survey
@@ -100,7 +100,7 @@ async def decidable(
     """Return those of `rows` that the caller may decide; `again`: also where their vote counts already."""
     keys = {key for row in rows for key in (*row["voters"].values(), *row["closed_to"].values())}
     directory = directory.without(await revoked(connection, keys | given_by(rows)))
-    return [row for row in rows if _may_decide(row, caller, directory, again=again)]
+    return [row async for row in in_turns(rows) if _may_decide(row, caller, directory, again=again)]
 
 
 def _may_decide(row: Row, caller: Caller, directory: Directory, *, again: bool) -> bool:

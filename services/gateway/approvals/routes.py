@@ -22,6 +22,7 @@ from placet.gateway.approvals.forms import (
     BatchOut,
     DecisionIn,
     approval_out,
+    approvals_out,
 )
 from placet.gateway.approvals.leaving_out import ask_of
 from placet.gateway.approvals.listing import Wanted, list_page, with_surfaced
@@ -56,7 +57,7 @@ async def list_all(
         page = await list_page(connection, caller, directory, wanted, after=after, limit=asked.limit)
         untold = await list_untold(connection, caller.tenant, page.rows)
     following = encode_cursor(page.next) if page.next else None
-    return ApprovalPage(items=[approval_out(row, directory, untold) for row in page.rows], next=following)
+    return ApprovalPage(items=await approvals_out(page.rows, directory, untold), next=following)
 
 
 @router.get("/{approval_id}", responses=described(401, 403, 404, 503))

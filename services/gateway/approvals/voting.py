@@ -12,7 +12,7 @@ from typing import Literal
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
 from placet.domain.votes import Tally, Vote, last_votes, tally
-from placet.gateway.approvals.held import held_of
+from placet.gateway.approvals.held import held_of, in_turns
 from placet.gateway.identity.store.keys import find_keys
 from placet.gateway.store.read import Row, list_votes
 from placet.runtime.sql import Connection
@@ -47,7 +47,7 @@ async def count_votes(
             votes[vote["approval_id"]].append(vote)
     used = {each["key_id"] for found in votes.values() for each in found} | given_by(rows)
     directory = directory.without(await revoked(connection, used))
-    return {row["approval_id"]: count(row, votes[row["approval_id"]], directory) for row in rows}
+    return {row["approval_id"]: count(row, votes[row["approval_id"]], directory) async for row in in_turns(rows)}
 
 
 def count(approval: Row, votes: Iterable[Row], directory: Directory) -> Counted:

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.decisions import Ask, in_words
-from placet.gateway.approvals.forms import VoteIn, approval_out
+from placet.gateway.approvals.forms import VoteIn, approval_out, approvals_out
 from placet.gateway.approvals.mine import list_mine, survey_mine
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
@@ -67,7 +67,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     return render(
         "pane.html",
         language=caller.language,
-        waiting=[approval_out(row, deps.directory()) for row in waiting],
+        waiting=await approvals_out(waiting, deps.directory()),
         drawn=drawn,
         plans=plans,
         on_call={row["approval_id"]: _on_call(duty, row) for row in waiting},
@@ -158,7 +158,7 @@ async def _card(
     *,
     left: Collection[str] = (),
 ) -> HTMLResponse:
-    approval = approval_out(row, deps.directory())
+    (approval,) = await approvals_out([row], deps.directory())
     edit, tools = None, await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
         (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)

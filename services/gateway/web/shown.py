@@ -17,13 +17,11 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain.catalog import Catalog, load_catalog
 from placet.domain.yaml_source import RulebookInvalid
 from placet.gateway.approvals.answers import tricks_of
+from placet.gateway.approvals.held import in_turns
 from placet.gateway.conversations.store import NO_WORDS, Words, load_words
 from placet.gateway.store.read import Row
 from placet.runtime.sql import Connection
 from placet.surfaces.card import ROWS_MAX, Argument, Trick, critical_arguments, drawn, quoted
-
-#: Characters of arguments that take a while to look through.
-LARGE = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +54,8 @@ def shown_call(row: Row, tools: Catalog, words: Words = NO_WORDS) -> Shown:
 async def shown_calls(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Shown]:
     """Return by approval id how rows of one tenant are shown, with what the agent said beside each."""
     words, found = await load_words(connection, rows), {}
-    for row in rows:
+    async for row in in_turns(rows):
         found[row["approval_id"]] = shown_call(row, tools, words[row["approval_id"]])
-        if len(row["arguments"] or "") > LARGE:
-            # Others are served between two of them: a page may have fifty.
-            await asyncio.sleep(0)
     return found
 
 

@@ -15,7 +15,7 @@ from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
 from placet.domain.grants import offered_again
 from placet.gateway.approvals.answers import alone
-from placet.gateway.approvals.forms import ApprovalOut, approval_out
+from placet.gateway.approvals.forms import ApprovalOut, approvals_out
 from placet.gateway.approvals.mine import decidable
 from placet.gateway.approvals.store.comments import count_comments
 from placet.gateway.approvals.voting import Counted, count_votes
@@ -154,7 +154,7 @@ async def waiting_of(
     plans = await plans_of(connection, rows, tools)
     comments = await count_comments(connection, caller.tenant, [row["approval_id"] for row in rows])
     duty = DutyNow(directory, caller.language, datetime.now(UTC))
-    outs = (approval_out(row, directory, untold) for row in rows)
+    outs = await approvals_out(rows, directory, untold)
     rules = (ApprovalRule.model_validate(row["approval_rule"]) for row in rows)
     return tuple(
         Waiting(

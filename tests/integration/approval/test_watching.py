@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from tests.builders import a_call
 from tests.support.approval_builders import Counted, Register, a_decision, a_directory, a_request, claims_of
 from tests.support.approval_races import some_cards
 from tests.support.house import Replica
+from tests.support.turns import turns_of_others
 
 EMPTY = {"finance": frozenset[str](), "leads": frozenset({"carl"})}
 WHY = "cannot be decided: 1 of group:finance must approve, and 0 can"
@@ -125,16 +125,9 @@ async def test_others_have_their_turn_after_each_person_who_is_asked(
     """A decision waits for one condition, however large the group is."""
     people, register.directory = a_staff(20)
     await some_cards(replica, 1, **SENIORS)
-    before, seen = people.looked_up, set[int]()
-
-    async def go_round() -> None:
-        while True:
-            seen.add(people.looked_up)
-            await asyncio.sleep(0)
-
-    others = asyncio.create_task(go_round())
-    await watch.run_once()
-    others.cancel()
+    before = people.looked_up
+    async with turns_of_others(lambda: people.looked_up) as seen:
+        await watch.run_once()
     assert 20 == len(seen - {before})
 
 

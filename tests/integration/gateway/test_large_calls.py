@@ -11,13 +11,16 @@ import httpx
 import pytest
 
 from placet.contracts.canonical import canonical_text
+from placet.domain.directory import Directory, Person
 from placet.surfaces.card import ROWS_MAX
 from placet.surfaces.plan import ENTRY_ROWS_MAX
 from tests.integration.gateway.test_inbox_page import signed_in
+from tests.support.approval_builders import Counted
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY, hold
 from tests.support.mailed_links import a_link
 from tests.support.staged_scene import CONVERSATION, a_staged_call, propose, stage
+from tests.support.turns import turns_of_others
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -105,3 +108,22 @@ async def test_staged_call_of_very_many_values_leads_to_all_of_them(house: House
         (await browser.get(address)).text.split('<pre tabindex="0">')[1].split("</pre>")[0].replace("&#34;", '"'),
     )
     assert 404 == (await browser.get(address.replace(calls[0], "unknown"))).status_code
+
+
+@pytest.mark.parametrize(
+    ("path", "turns"), [("/v1/approvals", 3 * 20), ("/v1/approvals?mine=true", 3 + 3 * 20), ("/inbox", 3 + 3 * 20)]
+)
+async def test_others_are_served_while_many_are_asked_about_large_calls(
+    gateway_database_url: str, tmp_path: Path, path: str, turns: int
+) -> None:
+    """Whoever looks at a list asks about themselves and about everybody who is named, one condition in a turn."""
+    people = Counted({f"p{number}": Person(f"p{number}") for number in range(20)})
+    directory = Directory(people=people, groups={"staff": frozenset(people)})
+    rule = {"approvers": ["group:staff"], "approvals": 20, "condition": "call.arguments.rows.size() > 5"}
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: directory) as house:
+        for _ in range(3):
+            hold(house, "pay", "Pay?", {"rows": [1] * 5_000}, approval_rule=rule, approvers=["group:staff"])
+        async with house.client(house.key("decide", person="p7")) as client:
+            async with turns_of_others(lambda: people.looked_up) as seen:
+                answer = await client.get(path)
+            assert (200, True) == (answer.status_code, turns <= len(seen))
