@@ -100,6 +100,10 @@ class Expression:
         """Tell whether it looks at a variable whose name begins with `of`; a word in a text is none."""
         return any(name.startswith(of) for name in Tree.of(self.checked).names())
 
+    def fields_of(self, variable: str) -> frozenset[str] | None:
+        """Return the fields of a variable that it looks at; None where it may look at all of them."""
+        return Tree.of(self.checked).fields_of(variable)
+
     def part(self, checked: bytes) -> Expression:
         """Return an expression of the same environment that `checked` has in the form of `Expression.checked`."""
         return Expression(self.text, self._environment.deserialize(checked), self._environment)

@@ -10,6 +10,7 @@ from enum import IntEnum
 _VALUE, _EXPR, _SOURCE, _POSITIONS, _KEY, _ENTRY = 2, 4, 5, 4, 1, 2
 _ID = 2
 _TARGET, _FUNCTION, _ARGUMENTS = 1, 2, 3
+_OPERAND, _FIELD = 1, 2
 _STRUCT_ENTRY, _MAP_KEY, _MAP_VALUE = 2, 3, 4
 _ITERATED, _ACCUMULATOR = 1, 3
 #: In the order of a comprehension's fields: what is gone through, the first value, condition, step, and result.
@@ -40,7 +41,8 @@ class Node:
     number: int
     wire: bytes
     kind: Kind
-    #: The function of a call, the variable of a name, and of a loop the variable that goes through the elements.
+    #: The function of a call, the variable of a name, the field of a selection, and of a loop the variable that goes
+    #: through the elements.
     name: str
     #: What a loop gathers its result in; empty elsewhere.
     accumulator: str
@@ -87,12 +89,27 @@ class Tree:
         """Yield the variables that it looks at, dots included, and what its loops call their own."""
         return (node.name for node in self._nodes() if node.kind is Kind.NAME)
 
+    def fields_of(self, variable: str) -> frozenset[str] | None:
+        """Return the fields of a variable that it looks at; None where it may look at all of them."""
+        uses = sum(node.kind is Kind.NAME and node.name == variable for node in self._nodes())
+        found = [field for node in self._nodes() if (field := _field_of(node, variable)) is not None]
+        return frozenset(found) if len(found) == uses else None
+
     def _nodes(self) -> Iterator[Node]:
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
             waiting += node.below
             yield node
+
+
+def _field_of(node: Node, variable: str) -> str | None:
+    """Return the field of a variable that a node is, as in `of.field` and `of["field"]`; None for any other node."""
+    if not node.below or (node.below[0].kind, node.below[0].name) != (Kind.NAME, variable):
+        return None
+    if node.kind is Kind.SELECT:
+        return node.name
+    return node.below[1].text if node.kind is Kind.CALL and node.name == "_[_]" else None
 
 
 def _node(wire: bytes) -> Node:
@@ -104,7 +121,7 @@ def _node(wire: bytes) -> Node:
         number=number,
         wire=wire,
         kind=kind,
-        name=_text(value, {Kind.CALL: _FUNCTION, Kind.NAME: 1, Kind.LOOP: _ITERATED}.get(kind)),
+        name=_text(value, {Kind.CALL: _FUNCTION, Kind.NAME: 1, Kind.SELECT: _FIELD, Kind.LOOP: _ITERATED}.get(kind)),
         accumulator=_text(value, _ACCUMULATOR if kind is Kind.LOOP else None),
         text=_constant_text(value) if kind is Kind.CONSTANT else None,
         below=tuple(_node(each) for each in _expressions(kind, value)),
@@ -123,7 +140,7 @@ def _expressions(kind: Kind, wire: bytes) -> Iterator[bytes]:
             found = dict(_messages(wire, *_PARTS))
             yield from (found[part] for part in _PARTS)
         case Kind.SELECT | Kind.LIST:
-            yield from (each for _, each in _messages(wire, 1))
+            yield from (each for _, each in _messages(wire, _OPERAND))
 
 
 def _text(wire: bytes, number: int | None) -> str:

@@ -33,7 +33,7 @@ VARIABLES: Mapping[str, Kind] = {
 #: Compiled conditions kept; a rulebook has a handful.
 _COMPILED_MAX = 256
 #: Calls whose arguments are kept as conditions take them: many people are asked about one, one after the other.
-_ARGUMENTS_MAX = 4
+_ARGUMENTS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class PersonCondition:
     expression: Expression
     #: Whether it looks at anything of the call.
     looks_at_call: bool
-    #: Whether it looks at the call's arguments, which may be large: an agent chooses them.
-    looks_at_arguments: bool
+    #: The call's arguments that it looks at; None: perhaps at all. Others may be large: an agent chooses them.
+    arguments: frozenset[str] | None
 
     def holds(self, person: PersonFacts, call: CalledFor) -> bool:
         """Tell whether this person may decide this call; raise ConditionFailed where there is no answer."""
         try:
-            arguments = _arguments(call.arguments) if self.looks_at_arguments else None
+            arguments = None if self.arguments == frozenset() else _arguments(call.arguments, self.arguments)
         except NotStrictJson as error:
             raise ConditionFailed(str(error)) from error
         known = person.variables | _of_call(call)
@@ -82,7 +82,7 @@ class PersonCondition:
 def compile_person_condition(text: str) -> PersonCondition:
     """Return the compiled `text`; raise ConditionInvalid with every problem."""
     expression = _environment().compile_condition(text)
-    return PersonCondition(text, expression, expression.looks_at("call."), expression.looks_at("call.arguments"))
+    return PersonCondition(text, expression, expression.looks_at("call."), expression.fields_of("call.arguments"))
 
 
 def facts_of(identity: str, directory: Directory) -> PersonFacts:
@@ -99,9 +99,15 @@ def _environment() -> Environment:
 
 
 @lru_cache(maxsize=_ARGUMENTS_MAX)
-def _arguments(text: str) -> Variables:
-    """Return a call's arguments as conditions see them; raise NotStrictJson."""
-    return _environment().variables({"call.arguments": _with_doubles(parse_arguments(text))})
+def _arguments(text: str, names: frozenset[str] | None) -> Variables:
+    """Return those of a call's arguments with these names, or all, as conditions see them; raise NotStrictJson."""
+    seen = {name: value for name, value in _parsed(text).items() if names is None or name in names}
+    return _environment().variables({"call.arguments": _with_doubles(seen)})
+
+
+@lru_cache(maxsize=_ARGUMENTS_MAX)
+def _parsed(text: str) -> Mapping[str, Any]:
+    return parse_arguments(text)
 
 
 def _with_doubles(value: Any) -> Any:
