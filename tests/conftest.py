@@ -35,8 +35,8 @@ HERE = Path(__file__).parent
 #: Files of end-to-end tests that share no system, because each starts an embedded Placet of its own.
 EMBEDDED = (
     *("test_a_job_as_a_tool.py", "test_administrators.py", "test_backups.py", "test_chat_page.py", "test_embedded.py"),
-    *("test_job_commits.py", "test_job_page.py", "test_key_rotation.py", "test_operator.py", "test_receipts.py"),
-    *("test_retention.py", "test_rulebook_proposals.py", "test_stage.py", "test_verify.py"),
+    *("test_job_commits.py", "test_job_page.py", "test_job_receipts.py", "test_key_rotation.py", "test_operator.py"),
+    *("test_receipts.py", "test_retention.py", "test_rulebook_proposals.py", "test_stage.py", "test_verify.py"),
 )
 #: How long a page may take to show what a test expects of it, in seconds.
 PAGE_SECONDS = 30.0
