@@ -50,11 +50,18 @@ def is_watched(verdict: Verdict) -> bool:
     return held and verdict.approval is not None and verdict.approval.veto_window_seconds > 0
 
 
+#: What stays as it is for any call.
+_OWN: dict[str, Any] = {"grants": None, "judged_again": True, "independent": False}
+
+
 def terms_of(earlier: Sequence[Watched]) -> ApprovalRule:
-    """Return who decides what earlier calls stand in the way of: the people of each, and none of them allows more."""
+    """Return who decides what earlier calls stand in the way of: the people of each, and none of them allows more.
+
+    What the rules of these calls say of how such a call runs is not said of this one, which another rule would let run.
+    """
     first = earlier[0].approval
     window = {name: getattr(first, name) for name in ("veto_window_seconds", "veto_on", "veto_within")}
-    return strictest([each.approval for each in earlier]).model_copy(update={"grants": None} | window)
+    return strictest([each.approval for each in earlier]).model_copy(update=_OWN | window)
 
 
 def watched_under(verdict: Verdict, earlier: Sequence[Watched]) -> ApprovalRule | None:

@@ -13,7 +13,9 @@ from placet.policy.rules.verdicts import VETO_WINDOW
 from placet.policy.rules.watched import NOT_STAGED, Watched, arguments_digest, held_again, is_watched
 
 DENIED_AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
-TERMS = ApprovalRule(approvers=["group:finance"], veto_window_seconds=600, grants=GrantTerms())
+TERMS = ApprovalRule(
+    approvers=["group:finance"], veto_window_seconds=600, grants=GrantTerms(), judged_again=False, independent=True
+)
 OTHERS = ApprovalRule(approvers=["requester"])
 
 
@@ -35,10 +37,11 @@ def denied(**changes: Any) -> list[Watched]:
 
 
 def test_a_denied_call_that_would_run_is_held() -> None:
-    """The people of the denied call decide again, are told of the denial, and can grant nothing."""
+    """The people of the denied call decide again and can grant nothing; how it runs is not what their rule says."""
     verdict = held_again(a_verdict(Effect.ALLOW), denied())
     assert (Effect.REQUIRE_APPROVAL, VETO_WINDOW) == (verdict.effect, verdict.rule)
-    assert TERMS.model_copy(update={"grants": None}) == verdict.approval
+    own = {"grants": None, "judged_again": True, "independent": False}
+    assert TERMS.model_copy(update=own) == verdict.approval
     assert 'Asked again: person:bob denied it at 2026-03-04 05:06 UTC: "Too much.".' == verdict.reason
 
 
