@@ -28,10 +28,12 @@ def stop(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> None:
     """Let no such call begin to run from now on. What waits for people stays; what runs ends by itself."""
-    if context.invoked_subcommand:
-        return
     named: dict[str, Any] = {"tool": tool, "agent": agent, "tenant": tenant, "all": everything}
     given = {name: value for name, value in named.items() if value}
+    if context.invoked_subcommand:
+        if given or reason:
+            fail("list stops nothing: say what to stop, or list", code=2)
+        return
     if len(given) != 1:
         fail("say what to stop: --tool NAME, --agent NAME, --tenant NAME or --all", code=2)
     if not reason:

@@ -21,6 +21,8 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 #: Stops on the page; what is active comes first.
 SHOWN_MAX = 100
+#: Lines on every other page.
+LINES_MAX = 5
 
 
 @router.get("/stops")
@@ -69,10 +71,13 @@ async def resume(deps: DepsOf, caller: SignedIn, stop_id: PathId, form: Posted) 
 
 @router.get("/ui/stops")
 async def banner(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
-    """Show in one line each what is stopped of this tenant's calls; nothing while nothing is."""
+    """Show in one line each what is stopped of this tenant's calls, all of them first; nothing while nothing is."""
     async with reading(deps.runtime.database) as connection:
-        active = await stops.list_stops(connection, caller.tenant, active=True, after=None, limit=5)
-    return render("stops_banner.html", language=caller.language, active=active, may_lift=caller.may(Scope.ADMIN))
+        active = await stops.list_stops(connection, caller.tenant, active=True, after=None, limit=SHOWN_MAX)
+    widest = sorted(active, key=lambda each: bool(each["tool"] or each["agent"]))
+    lines, more = widest[:LINES_MAX], len(widest[LINES_MAX:])
+    may_lift = caller.may(Scope.ADMIN)
+    return render("stops_banner.html", language=caller.language, active=lines, more=more, may_lift=may_lift)
 
 
 async def _page(

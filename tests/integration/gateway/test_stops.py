@@ -277,6 +277,17 @@ async def test_who_is_no_administrator_has_no_such_page(house: House) -> None:
     assert (403, True, False) == (page.status_code, REASON in banner.text, "/stops" in banner.text)
 
 
+async def test_a_stop_of_all_stands_before_five_newer_ones(house: House) -> None:
+    """Pages have room for five lines; they say how many more there are."""
+    async with house.client(house.key("admin")) as admin:
+        await stop(admin, tenant="acme")
+        for number in range(6):
+            await stop(admin, tool=f"tool_{number}", anyway=True)
+    async with signed_in(house, "grace") as grace:
+        banner = (await grace.get("/ui/stops")).text
+    assert [True, False, True] == [each in banner for each in ("No call runs.", "tool_1", "More than these: 2.")]
+
+
 AGENTS = "version: 1\nagents:\n  clerk: {}\n  robot: {tenants: [globex]}\n"
 UNKNOWN = "urn:placet:problem:unknown-name"
 
