@@ -11,6 +11,7 @@ from placet.gateway.conversations.store import Conversation
 from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.identity.store.keys import find_keys
+from placet.gateway.identity.store.sessions import session_stands
 from placet.runtime.sql import Connection
 from placet.runtime.work import UnitOfWork, Work
 
@@ -69,7 +70,9 @@ def came_in_time(caller: Caller, conversation: Conversation) -> bool:
 
 
 async def token_holds(connection: Connection, caller: Caller) -> bool:
-    """Look whether the caller came without a conversation's token, or with one that was not replaced or taken back."""
+    """Look whether the caller's token of a conversation, or session, is good still; it is where they came without."""
+    if caller.session_id is not None and not await session_stands(connection, caller.session_id):
+        return False
     if caller.conversation_id is None:
         return True
     found = await store.find_conversation(connection, caller.tenant, caller.conversation_id)
@@ -85,10 +88,10 @@ async def key_holds(connection: Connection, caller: Caller) -> bool:
 
 
 async def check_credentials(connection: Connection, caller: Caller) -> None:
-    """Raise NoCaller where the caller's token or key is good no more.
+    """Raise NoCaller where the caller's token, session or key is good no more.
 
-    Callers are remembered for a second, whatever happens at other replicas: what one makes or changes, and stands for
-    longer, asks in its transaction.
+    Callers are remembered for a second, whatever happens at other replicas, and a request may come in for a minute:
+    what one makes or changes, and stands for longer, asks in its transaction.
     """
     if not (await token_holds(connection, caller) and await key_holds(connection, caller)):
         raise no_token()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.conversations.live import Closed, Following, Hub, Notice, Topic
@@ -58,10 +59,15 @@ class ConversationLog:
     async def wait_for_items(
         self, caller: Caller, conversation_id: str, after: int, limit: int, wait_seconds: float
     ) -> list[Item]:
-        """Return the items after the number `after`, as soon as there is one; none where none came in time."""
+        """Return the items after the number `after`, as soon as there is one; none where none came in time.
+
+        Raises Refused (429) where one more who waits would be too many.
+        """
         found = await self.read(caller.tenant, conversation_id, after, limit)
         if found or not wait_seconds:
             return found
+        # Others who came meanwhile may have taken the last place.
+        self.limits.check(caller, Topic(caller.tenant, conversation_id))
         try:
             async with asyncio.timeout(wait_seconds), aclosing(self.follow(caller, conversation_id, after)) as entries:
                 async for entry in entries:
@@ -73,7 +79,8 @@ class ConversationLog:
 
     async def appears(self, caller: Caller, conversation_id: str, after: int) -> None:
         """Return when there is an item after the number `after`: what was just posted; or after a while without."""
-        await self.wait_for_items(caller, conversation_id, after, 1, APPEARS_SECONDS)
+        with suppress(Refused):
+            await self.wait_for_items(caller, conversation_id, after, 1, APPEARS_SECONDS)
 
     async def follow(
         self,

@@ -159,7 +159,8 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
     # A link of ours is always good: many people share one address, and no token is found by trying.
     if guessing and opened.link is None:
         return _guessing(request, deps)
-    if opened.link is None:
+    link = opened.link
+    if link is None:
         return _end(deps, opened, _STATUSES[opened.standing][1])
     # Nothing is parsed for somebody who has no link of ours.
     form = await request.form(max_files=0, max_fields=FIELDS_MAX)
@@ -168,7 +169,10 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
         return _see(token)
     if opened.standing is not Standing.OPEN and not (opened.standing is Standing.VOTED and vote.again):
         return _end(deps, opened, _STATUSES[opened.standing][1])
-    language, status = _language(deps, opened.link), 400
+    if deps.codes.too_many(link.token_hash):
+        # Of those that were sent at once, or whose form came late, no more are compared than of others.
+        return _end(deps, replace(opened, standing=Standing.RESTING), _STATUSES[Standing.RESTING][1])
+    language, status = _language(deps, link), 400
     if _from_elsewhere(request, deps):
         lack, status = text(language, "This did not come from this page. Decide here."), 403
     else:

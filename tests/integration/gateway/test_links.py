@@ -10,16 +10,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from placet.contracts.canonical import canonical_text
 from placet.domain.directory import Person
-from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX
+from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX, Standing
+from placet.gateway.web.links import OPENED
 from placet.surfaces.texts import moment
 from tests.support.gateway import Everybody, House, insert, open_house
+from tests.support.late import post_late
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
 from tests.support.staged_scene import a_busy_turn, commit_arguments, propose, stage
+from tests.support.system import until
 
 
 @pytest.fixture
@@ -161,6 +165,30 @@ async def test_a_link_rests_after_wrong_codes(house: House) -> None:
     seconds = int(resting[0].headers["retry-after"])
     told = "accepts a code again after 15 minutes." in resting[0].text
     assert (True, True) == (told, 0 <= CODE_SECONDS - seconds < 60)
+
+
+async def test_codes_whose_forms_come_late_are_guesses_too(house: House) -> None:
+    """However many links were opened before the first form came: the right code behind five wrong ones is no use."""
+    path, sent = f"/l/{a_link(house.url, waiting(house))}", asyncio.Event()
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields | {"decision": "approve"}
+        form, before = {"content-type": "application/x-www-form-urlencoded"}, links_opened()
+        bodies = [urlencode(page | {"mail_code": code}).encode() for code in ["B2B2B"] * 2 * CODES_MAX + [CODE]]
+        late = [asyncio.create_task(post_late(browser, path, body, form, sent)) for body in bodies]
+
+        async def are_opened() -> bool:
+            return links_opened() >= before + len(bodies)
+
+        await until(are_opened, "the links are opened")
+        sent.set()
+        statuses = [(await each).status_code for each in late]
+    assert ([400] * (CODES_MAX - 1) + [429] * (CODES_MAX + 2), []) == (sorted(statuses), decided(house))
+
+
+def links_opened() -> float:
+    """Return how many good links were opened so far."""
+    found: float = OPENED.labels(Standing.OPEN)._value.get()
+    return found
 
 
 async def test_a_wrong_code_says_so_and_keeps_what_was_typed(house: House) -> None:

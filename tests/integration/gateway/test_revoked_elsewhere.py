@@ -1,15 +1,20 @@
-"""A key that was revoked at another replica, in the second in which this one remembers it: it changes nothing."""
+"""What was revoked while a caller is remembered, or while their request comes in: it changes nothing."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from tests.builders import a_call
 from tests.integration.gateway.test_grants import a_grant
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.integration.gateway.test_operators import spoken_in
-from tests.support.gateway import House
+from tests.support.gateway import House, an_approval_row, insert
+from tests.support.late import post_late
+from tests.support.system import until
 
 STOP = {"tool": "ship", "anyway": True, "reason": "they run wild"}
 
@@ -69,3 +74,25 @@ async def test_a_session_of_such_a_key_saves_no_view(house: House) -> None:
         revoke_elsewhere(house, "bob")
         answer = await browser.post("/inbox/views", data=form | {"name": "mine"})
     assert (401, []) == (answer.status_code, house.query("SELECT 1 FROM gateway.saved_views"))
+
+
+async def test_what_comes_late_in_a_revoked_session_decides_nothing(house: House) -> None:
+    """The head came while it was good: whoever was signed out meanwhile is nobody when the decision is sent."""
+    row = an_approval_row(a_call(), approval_rule={"approvers": ["person:ada"]})
+    insert(house.url, "approvals", **row)
+    body, sent = json.dumps({"decision": "approve", "digest": row["digest"]}).encode(), asyncio.Event()
+    async with signed_in(house, "ada", "decide") as browser, house.client(house.key("admin")) as admin:
+        house.query("UPDATE gateway.sessions SET seen_at = now() - interval '5 minutes'")
+        head = {"content-type": "application/json", "origin": house.gateways[0].url}
+        path = f"/v1/approvals/{row['approval_id']}/decisions"
+        late = asyncio.create_task(post_late(browser, path, body, head, sent))
+
+        async def is_seen() -> bool:
+            return bool(house.query("SELECT 1 FROM gateway.sessions WHERE seen_at > now() - interval '1 minute'"))
+
+        await until(is_seen, "the head has come")
+        (session,) = (await admin.get("/v1/sessions")).json()["items"]
+        await admin.delete(f"/v1/sessions/{session['id']}")
+        sent.set()
+        answer = await late
+    assert (401, []) == (answer.status_code, house.approvers.claims)

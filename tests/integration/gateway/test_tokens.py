@@ -49,6 +49,16 @@ async def opened(stack: AsyncExitStack, client: httpx.AsyncClient, conversation:
     return answer.status_code
 
 
+async def test_of_many_that_wait_at_once_so_many_wait(house: House) -> None:
+    """The others are told at once that it is too many."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        async with house.client(token) as visitor:
+            path = f"/v1/conversations/{conversation}/feed?wait=1"
+            answers = await asyncio.gather(*(visitor.get(path) for _ in range(9)))
+    assert [200] * 3 + [429] * 6 == sorted(each.status_code for each in answers)
+
+
 async def test_a_token_opens_so_many_streams(house: House) -> None:
     """One more is 429, whatever the dialect; a key reads there too, until the conversation has enough readers."""
     async with house.client(house.key("chat")) as client:

@@ -82,6 +82,13 @@ async def session_holds(connection: Connection, session_id: str, idle_seconds: i
     return found.one_or_none() is not None
 
 
+async def session_stands(connection: Connection, session_id: str) -> bool:
+    """Tell whether a session that is used now was neither ended meanwhile nor is over."""
+    c = SESSIONS.c
+    stands = sa.and_(c.session_id == session_id, c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp())
+    return (await connection.execute(sa.select(c.session_id).where(stands))).one_or_none() is not None
+
+
 async def note_session(connection: Connection, session_id: str) -> None:
     """Note that a session was used just now."""
     c, now = SESSIONS.c, sa.func.now()
