@@ -550,10 +550,10 @@ CREATE TABLE executor.parked (
 ;;
 CREATE INDEX ix_parked_turn ON executor.parked (tenant, pool, parked_at)
 ;;
-CREATE TABLE executor.used_permits (
-  permit_id VARCHAR NOT NULL,
+CREATE TABLE executor.past_calls (
+  call_id VARCHAR NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pk_used_permits PRIMARY KEY (permit_id)
+  CONSTRAINT pk_past_calls PRIMARY KEY (call_id)
 )
 ;;
 CREATE TABLE executor.workspaces (

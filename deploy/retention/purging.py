@@ -102,7 +102,7 @@ async def purge_conversations(database: Database, keep: timedelta, only: Sequenc
             break
         after = rows[-1]["conversation_id"]
     async with database.transaction() as connection:
-        await connection.run(QUERIES.forget_used)
+        await connection.run(QUERIES.forget_past)
     if only is None:
         gone += await _repeat(database, "unwritten", keep)
         await _repeat(database, "spent_grants", keep)
@@ -114,7 +114,7 @@ async def _delete(connection: Connection, tenant: str, ids: Sequence[str]) -> No
     calls = [row["call_id"] for row in await connection.run(QUERIES.calls_of, tenant=tenant, ids=ids)]
     approvals = [row["approval_id"] for row in await connection.run(QUERIES.approvals_of, calls=calls)]
     named = {"ids": ids, "calls": calls, "approvals": approvals}
-    await connection.run(QUERIES.keep_used, tenant=tenant, calls=calls)
+    await connection.run(QUERIES.keep_past, tenant=tenant, calls=calls)
     for table, column, kind in OF_CONVERSATION:
         statement = f"DELETE FROM {table} WHERE {column} = ANY (:given::text[])"  # noqa: S608
         if "tenant" in metadata.tables[table].columns:

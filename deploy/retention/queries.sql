@@ -37,15 +37,15 @@ SELECT call_id FROM agent.tool_calls WHERE tenant = :tenant AND conversation_id 
 -- name: approvals_of
 SELECT approval_id FROM approval.approvals WHERE call_id = ANY (:calls::text[])
 
--- name: keep_used
--- Permits that would be good yet: somebody who kept one must not use it again once its call is gone.
-INSERT INTO executor.used_permits (permit_id, expires_at)
-SELECT permit_id, permit_expires_at FROM executor.executions
-WHERE tenant = :tenant AND call_id = ANY (:calls::text[]) AND permit_expires_at > clock_timestamp()
+-- name: keep_past
+-- Calls that ended within a day, the longest life of a permit: whoever kept one must not use it once its call is gone.
+INSERT INTO executor.past_calls (call_id, expires_at)
+SELECT call_id, finished_at + interval '1 day' FROM executor.executions
+WHERE tenant = :tenant AND call_id = ANY (:calls::text[]) AND finished_at > clock_timestamp() - interval '1 day'
 ON CONFLICT DO NOTHING
 
--- name: forget_used
-DELETE FROM executor.used_permits WHERE expires_at <= clock_timestamp()
+-- name: forget_past
+DELETE FROM executor.past_calls WHERE expires_at <= clock_timestamp()
 
 -- name: unwritten
 -- Never written in, so no other service knows of them.

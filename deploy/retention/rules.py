@@ -25,7 +25,7 @@ RULES: Mapping[str, Rule] = {
     "gateway.checkpoints": "history",
     **dict.fromkeys(
         (
-            *("executor.parked", "executor.used_permits", "executor.workspaces", "executor.workspace_blobs"),
+            *("executor.parked", "executor.past_calls", "executor.workspaces", "executor.workspace_blobs"),
             *("executor.workspace_changes", "executor.workspace_entries", "gateway.sessions", "gateway.slack_seen"),
             *("notifier.links", "notifier.mails", "notifier.webhook_events", "policy.counters"),
             *("policy.reservations", "policy.watched_calls"),

@@ -56,7 +56,31 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
             work.emit(rules.refused(each.attempt.call, admission))
     if len({each.attempt.call.call_id for each, _ in wanted.values()}) < len(wanted):
         raise SecurityAlert("two permits for one call came together")
-    taken, waited = await _claim(work, wanted, worker)
+    taken: Mapping[str, Admission | None] = dict.fromkeys(wanted)
+    try:
+        taken, waited = await store.claim(work, wanted, worker.holder)
+        await _begin(taken, wanted, work, worker, waited=waited)
+        replay = await _replay({key: each for key, each in wanted.items() if key not in taken}, work, worker)
+    except Outage:
+        # None of them has begun, and nobody knows whether this was committed.
+        for key in taken:
+            worker.doubt(wanted[key][0].attempt)
+        raise
+    if replay:
+        # What was taken begins, whatever becomes of its neighbour.
+        await worker.units.finish(work)
+        raise SecurityAlert(replay)
+
+
+async def _begin(
+    taken: Mapping[str, Admission | None],
+    wanted: Mapping[str, tuple[Wanted, Admission]],
+    work: Work,
+    worker: Worker,
+    *,
+    waited: bool,
+) -> None:
+    """Hand over what begins once this is committed, and turn away what may not begin after all."""
     for key, seen in taken.items():
         each, admission = wanted[key]
         void = seen
@@ -69,22 +93,6 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         else:
             answer = rules.refused(each.attempt.call, admission)
             work.act(partial(count_answer, answer, known=each.attempt.call.tool in worker.specs))
-    if replay := await _replay({key: each for key, each in wanted.items() if key not in taken}, work, worker):
-        # What was taken begins, whatever becomes of its neighbour.
-        await worker.units.finish(work)
-        raise SecurityAlert(replay)
-
-
-async def _claim(
-    work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], worker: Worker
-) -> tuple[dict[str, Admission | None], bool]:
-    """Claim calls, and remember them where nobody knows whether that was committed."""
-    try:
-        return await store.claim(work, wanted, worker.holder)
-    except Outage:
-        for each, _ in wanted.values():
-            worker.doubt(each.attempt)
-        raise
 
 
 async def _replay(missed: Mapping[str, tuple[Wanted, Admission]], work: Work, worker: Worker) -> str:

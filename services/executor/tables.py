@@ -95,11 +95,11 @@ EXECUTIONS = sa.Table(
 )
 
 
-#: A permit whose call was purged or erased while it was still good: it is used up all the same.
-USED_PERMITS = sa.Table(
-    "used_permits",
+#: A call that was purged or erased while a permit for it may be good yet: it does not begin again.
+PAST_CALLS = sa.Table(
+    "past_calls",
     metadata,
-    column("permit_id", sa.String, primary_key=True),
+    column("call_id", sa.String, primary_key=True),
     column("expires_at", MOMENT),
     schema="executor",
 )

@@ -23,7 +23,7 @@ wanted AS (
         :worker, CASE state WHEN 'running' THEN clock_timestamp() + :lease::interval END, permit_id, permit_issuer,
         permit_expires_at, permit, call, cause, CASE state WHEN 'running' THEN :begun_at::timestamptz END,
         CASE state WHEN 'running' THEN NULL ELSE clock_timestamp() END, error, mode, plan
-    FROM wanted WHERE NOT EXISTS (SELECT FROM executor.used_permits AS u WHERE u.permit_id = wanted.permit_id)
+    FROM wanted WHERE NOT EXISTS (SELECT FROM executor.past_calls AS p WHERE p.call_id = wanted.call_id)
     ORDER BY call_id
     ON CONFLICT DO NOTHING RETURNING call_id
 ), over AS MATERIALIZED (

@@ -64,3 +64,16 @@ async def test_what_became_of_a_claim_meanwhile_counts(
     await delivering
     await house.idle()
     assert (state, []) == (place.execution(call).state, gate.attempts)
+
+
+async def test_what_was_claimed_and_not_turned_away_is_turned_away(
+    house: House, place: Premises, line: CutLine
+) -> None:
+    """The line is cut behind the claim, before its executor could say that such calls are stopped."""
+    line.cut_at("before", "UPDATE executor.executions")
+    place.sql(STOP)
+    call, gate = place.call("wait", gate="cut-stopped"), a_gate("cut-stopped")
+    gate.opened.set()
+    await house.deliver(place.permitted(call))
+    await house.idle()
+    assert (State.REFUSED, []) == (place.execution(call).state, gate.attempts)

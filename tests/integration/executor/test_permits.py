@@ -80,8 +80,8 @@ async def test_a_replayed_permit_is_an_attack(house: House) -> None:
 async def test_a_permit_whose_call_was_erased_is_used_up(house: House) -> None:
     """What an erasure left of it is enough: sent again while it is good, it runs nothing."""
     permitted = house.premises.permitted(house.premises.call("add", a=1, b=2))
-    used = json.loads(payload_of(permitted.permit))["jti"]
-    house.premises.sql("INSERT INTO executor.used_permits VALUES (:used, now() + interval '1 hour')", used=used)
+    past = permitted.call.call_id
+    house.premises.sql("INSERT INTO executor.past_calls VALUES (:past, now() + interval '1 hour')", past=past)
     await house.deliver(permitted)
     assert "security: replayed permit" in await house.dead.get()
     assert (None, 0) == (house.premises.execution(permitted.call), house.answers.qsize())
