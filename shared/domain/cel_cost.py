@@ -143,6 +143,9 @@ def _plain(node: Node, scope: _Scope) -> _Bound:
             return _Bound(scope.names.get(node.name, scope.outside), time)
         case Kind.SELECT:
             return _Bound(values[0], time, made)
+        case Kind.STRUCT if node.name:
+            # A message is read from bytes, of which a few make a value: `google.protobuf.Any` of lists of nothing.
+            raise TooCostly(node.number, f"what a {node.name} costs is not known")
         case Kind.LIST | Kind.STRUCT:
             size = sum(each.size + _PLACE for each in values)
             items = max([float(len(values)), *(each.items for each in values)])

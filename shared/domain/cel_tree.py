@@ -32,6 +32,8 @@ class Kind(IntEnum):
 
 
 _KINDS = frozenset(Kind)
+#: The field that names it, of each kind that has a name.
+_NAMED = {Kind.CALL: _FUNCTION, Kind.NAME: 1, Kind.SELECT: _FIELD, Kind.STRUCT: 1, Kind.LOOP: _ITERATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class Node:
     number: int
     wire: bytes
     kind: Kind
-    #: The function of a call, the variable of a name, the field of a selection, and of a loop the variable that goes
-    #: through the elements.
+    #: The function of a call, the variable of a name, the field of a selection, the type of a message that is made (a
+    #: map has none), and of a loop the variable that goes through the elements.
     name: str
     #: What a loop gathers its result in; empty elsewhere.
     accumulator: str
@@ -121,7 +123,7 @@ def _node(wire: bytes) -> Node:
         number=number,
         wire=wire,
         kind=kind,
-        name=_text(value, {Kind.CALL: _FUNCTION, Kind.NAME: 1, Kind.SELECT: _FIELD, Kind.LOOP: _ITERATED}.get(kind)),
+        name=_text(value, _NAMED.get(kind)),
         accumulator=_text(value, _ACCUMULATOR if kind is Kind.LOOP else None),
         text=_constant_text(value) if kind is Kind.CONSTANT else None,
         below=tuple(_node(each) for each in _expressions(kind, value)),

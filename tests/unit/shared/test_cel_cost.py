@@ -15,6 +15,8 @@ ENVIRONMENT = Environment({"arguments": VALUES, "tool": STRING, "labels": TEXTS,
 LONG = "a" * 200
 #: A class of all letters, as a condition writes it.
 LETTERS = "\\\\pL"
+#: Two bytes of a `google.protobuf.ListValue` make one of its values, which takes a hundred.
+VALUES_OF_BYTES = f'bytes("aaaaaaaaa".replace("a", "{LONG}").replace("a", "{LONG}").replace("a", "\\n\\u0000"))'
 
 
 def nested(beginning: str, before: str, after: str, times: int) -> str:
@@ -48,6 +50,9 @@ BOMBS = {
     "a pattern that is none": f"[1].all(x, arguments.a.all(y, !''.matches('(?i)[{LETTERS * 1_000}](')))",
     "a pattern of no steps": f"arguments.a.exists(x, ''.matches('({LETTERS * 500}){{0}}'))",
     "a large pattern": "arguments.a.all(x, !''.matches('(\\\\pL{100}){10}'))",
+    "a message of bytes": f"[{VALUES_OF_BYTES}].all(each, type(google.protobuf.Any{{type_url: "
+    "'type.googleapis.com/google.protobuf.ListValue', value: each}) != int)",
+    "a message": "google.protobuf.StringValue{value: tool} == 'pay'",
     "concatenation": nested("[arguments.a]", "[1,2,3,4,5,6,7,8,9,10].map(x, ", ")", 4) + ".size() > 0",
 }
 
