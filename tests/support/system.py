@@ -108,6 +108,22 @@ class Process:
         assert self.running is not None
         return f"{socket.gethostname()}:{self.running.pid}"
 
+    async def until_ready(self) -> None:
+        """Return when it says it is ready; fail with the reason it gives and the end of its log where it never does."""
+        try:
+            await until(self.ready, f"{self.name} is ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{await self._why_not()}") from error
+
+    async def _why_not(self) -> str:
+        async with http_client() as client:
+            try:
+                answer = await client.get(f"http://127.0.0.1:{self.health_port}/readyz", timeout=5)
+                said = f"/readyz says {answer.status_code}: {answer.text[:1000]}"
+            except httpx.HTTPError as error:
+                said = f"/readyz does not answer: {error!r}"
+        return f"{said}\n{self.log.read_text()[-3000:]}"
+
     async def ready(self) -> bool:
         """Tell whether it says it is ready; fail when it has ended."""
         assert self.running is not None
@@ -179,12 +195,12 @@ class System:
             if process.running is None:
                 process.start()
         for process in self.processes.values():
-            await until(process.ready, f"{process.name} is ready")
+            await process.until_ready()
 
     async def start_again(self, name: str) -> None:
         """Start one process again and wait until it is ready."""
         self.processes[name].start()
-        await until(self.processes[name].ready, f"{name} is ready again")
+        await self.processes[name].until_ready()
 
     def assert_invariants(self) -> None:
         """Fail unless all invariants hold that rows can break."""
