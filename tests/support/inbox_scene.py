@@ -98,3 +98,15 @@ def furnish(house: House) -> dict[str, dict[str, Any]]:
     }
     vote(house, rows["refund"], "grace", reason="The parcel came back unopened.")
     return rows
+
+
+def proposed(house: House, number: int, count: int, **changes: Any) -> list[dict[str, Any]]:
+    """Hold the calls of one answer of the model; return their approvals in its order."""
+    rows = []
+    for position in range(count):
+        call = a_call(call_id=f"c{number}-{position}", turn_id=f"turn-{number}", step=1, position=position, **changes)
+        rows.append(an_approval_row(call))
+        insert(house.url, "approvals", **rows[-1])
+        placed = call.model_dump(include={"call_id", "tenant", "conversation_id", "turn_id", "step", "position"})
+        insert(house.url, "tool_calls", **placed)
+    return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -26,6 +25,7 @@ from placet.gateway.approvals.forms import (
 )
 from placet.gateway.approvals.leaving_out import ask_of
 from placet.gateway.approvals.listing import Wanted, list_page, with_surfaced
+from placet.gateway.approvals.together import decide_in_turn, not_in_turn
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described, document, wished
@@ -74,8 +74,14 @@ async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn, request: Re
     caller.need(Scope.DECIDE)
     first = {item.id: at for at, item in reversed(list(enumerate(body.items)))}
     language = wished(request)
-    outcomes = (_outcome(deps, caller, item, language, twice=first[item.id] < at) for at, item in enumerate(body.items))
-    return BatchOut(items=list(await asyncio.gather(*outcomes)))
+
+    async def outcome(number: int, *, unsure: bool) -> tuple[BatchItemOut, bool]:
+        item = body.items[number]
+        made = await _outcome(deps, caller, item, language, twice=first[item.id] < number, unsure=unsure)
+        return made, made.approval is None and made.problem is None
+
+    approved = [item.id if item.decision == "approve" else "" for item in body.items]
+    return BatchOut(items=await decide_in_turn(deps.runtime.database, caller.tenant, approved, outcome))
 
 
 @router.post(
@@ -96,11 +102,18 @@ async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: Deci
     return JSONResponse(Accepted(id=approval_id).model_dump(), 202, headers)
 
 
-async def _outcome(deps: Deps, caller: Caller, item: BatchItemIn, language: str, *, twice: bool) -> BatchItemOut:
-    """Return what became of one item; `twice`: one before it is about the same approval."""
+async def _outcome(
+    deps: Deps, caller: Caller, item: BatchItemIn, language: str, *, twice: bool, unsure: bool
+) -> BatchItemOut:
+    """Return what became of one item.
+
+    `twice`: one before it is about the same approval; `unsure`: nobody has answered one that must be approved before.
+    """
     decisions = deps.decisions
     try:
         _refuse_again(twice=twice)
+        if unsure:
+            raise not_in_turn()
         if item.decision == "approve":
             refuse_risky(await decisions.find(caller, item.id))
         ask = await ask_of(deps.runtime.database, decisions, caller, item.id, item)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer, approves_several, decide_in
+from placet.gateway.approvals.store.steps import NO_STEP
+from placet.gateway.approvals.together import not_in_turn, steps_among
 from placet.gateway.conversations.access import check_writable, find_for, may_read, no_conversation
 from placet.gateway.conversations.holder import shown
 from placet.gateway.conversations.items import Item
@@ -102,11 +104,11 @@ async def follow(
 async def decide(
     deps: Deps, caller: Caller, conversation_id: str, answers: Sequence[Answer], *, all_count: bool = False
 ) -> tuple[frozenset[str], dict[str, Data]]:
-    """Have answers decided in their order; return the approvals that are over or about to be, and why others are not.
+    """Have answers decided in the order in which the model proposed the calls.
 
-    Approval -> {kind, title, status, …}. One that waits for more people is in neither. Where `all_count`, an answer
-    that does not is raised as Refused, and those before it stay decided. In a job's conversation nothing is answered:
-    Refused (403).
+    Return the approvals that are over or about to be, and why others are not: approval -> {kind, title, status, …}.
+    One that waits for more people is in neither. Where `all_count`, an answer that does not is raised as Refused, and
+    those before it stay decided. In a job's conversation nothing is answered: Refused (403).
     """
     if not answers:
         return frozenset(), {}
@@ -116,9 +118,14 @@ async def decide(
     topic = Topic(caller.tenant, conversation_id)
     several = await approves_several(deps.decisions, caller, answers)
     decided, refused = set[str](), dict[str, Data]()
-    for answer in answers:
+    steps = await steps_among(deps.runtime.database, caller.tenant, [answer.approval_id for answer in answers])
+    unsure = False
+    for answer in sorted(answers, key=lambda each: steps.get(each.approval_id, NO_STEP)):
         try:
+            if unsure and answer.approved:
+                raise not_in_turn()
             row = await decide_in(deps.decisions, caller, topic, answer, several=several)
+            unsure = unsure or (answer.approved and row is None)
         except Refused as refusal:
             if all_count:
                 raise

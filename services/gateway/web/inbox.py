@@ -5,7 +5,6 @@ Everything works without scripts: filters are a form that asks, decisions are fo
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_o
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.saved_views import list_views
 from placet.gateway.approvals.survey import GROUPS, Survey, in_groups
+from placet.gateway.approvals.together import decide_in_turn, not_in_turn
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.pages import cursor_of
@@ -126,19 +126,27 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
     chosen = {each[0]: each for each in items if each is not None}
     cards = await _cards(deps, caller, list(chosen))
 
-    async def outcome(card: Waiting) -> tuple[Waiting, str]:
+    async def outcome(number: int, *, unsure: bool) -> tuple[tuple[Waiting, str], bool]:
+        card = cards[number]
+        fault, late = await _decided(card, unsure=unsure)
+        return (card, fault), late
+
+    async def _decided(card: Waiting, *, unsure: bool) -> tuple[str, bool]:
         _, digest, revision = chosen[card.approval.id]
         if card.alone:
             why = text(language, card.alone)
-            return card, text(language, "Not decided: {why}, so it must be decided on its own.", why=why)
+            return text(language, "Not decided: {why}, so it must be decided on its own.", why=why), False
         try:
+            if unsure:
+                raise not_in_turn()
             ask = Ask("approve" if verb == "approve" else "deny", digest, reason, revision)
             decided = await deps.decisions.decide(caller, card.approval.id, ask)
         except Refused as refusal:
-            return card, text(language, "Not decided: {why}", why=in_words(refusal, language, caller.people))
-        return card, "" if decided else text(language, "Sent. The answer is taking longer than usual.")
+            return text(language, "Not decided: {why}", why=in_words(refusal, language, caller.people)), False
+        return "" if decided else text(language, "Sent. The answer is taking longer than usual."), decided is None
 
-    outcomes = await asyncio.gather(*(outcome(card) for card in cards))
+    approved = [card.approval.id if verb == "approve" and not card.alone else "" for card in cards]
+    outcomes = await decide_in_turn(deps.runtime.database, caller.tenant, approved, outcome)
     now = {card.approval.id: card for card in await _cards(deps, caller, list(chosen))}
     return render(
         "batch.html",

@@ -11,6 +11,7 @@ import pytest
 from placet.contracts.canonical import canonical_text
 from tests.builders import a_call
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, turn
+from tests.support.inbox_scene import proposed
 from tests.support.staged_scene import CONVERSATION, a_busy_turn, commit_arguments, propose, stage
 
 #: An approval's row, and whether it is approved.
@@ -96,6 +97,16 @@ async def test_what_is_risky_is_approved_by_itself(house: House, post: Post) -> 
         over = waits(house, conversation, state="approved")
         await answer(client, post, conversation, (risky, True), (denied, False), (over, True))
     assert {(risky["approval_id"], "approve"), (denied["approval_id"], "deny")} <= decided(house)
+
+
+@DIALECTS
+async def test_calls_of_one_answer_are_approved_in_its_order(house: House, post: Post) -> None:
+    """Whatever the order in which the client says so: an approved call waits for those before it."""
+    async with house.client(house.key("chat", "decide")) as client:
+        conversation, _ = await a_conversation(client)
+        rows = proposed(house, 1, 4, conversation_id=conversation)
+        await answer(client, post, conversation, *[(row, True) for row in rows[::-1]])
+    assert [row["approval_id"] for row in rows] == [claims.approval_id for claims in house.approvers.claims]
 
 
 @DIALECTS

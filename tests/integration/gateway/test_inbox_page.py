@@ -16,7 +16,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.support.gateway import House, a_delivery_row, insert, open_house
-from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
+from tests.support.inbox_scene import DIRECTORY, furnish, hold, proposed, vote
 from tests.support.system import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -325,6 +325,16 @@ async def test_without_the_scope_there_is_no_inbox(house: House) -> None:
     async with signed_in(house, "lin", "chat") as browser:
         answer = await browser.get("/inbox")
     assert (403, True) == (answer.status_code, "This needs the scope decide." in answer.text)
+
+
+async def test_a_batch_of_the_inbox_keeps_the_order(house: House, browser: httpx.AsyncClient) -> None:
+    """As one over the API does."""
+    rows = proposed(house, 1, 5)
+    token = Form("/sign-out", (await browser.get("/inbox")).text).fields["form_token"]
+    items = [f"{row['approval_id']}.{row['digest']}.1" for row in rows[::-1]]
+    done = await browser.post("/inbox/decisions", data={"form_token": token, "decision": "approve", "item": items})
+    sent = [claims.approval_id for claims in house.approvers.claims]
+    assert (200, [row["approval_id"] for row in rows]) == (done.status_code, sent)
 
 
 async def test_a_batch_decides_each_with_its_own_digest(house: House, browser: httpx.AsyncClient) -> None:
