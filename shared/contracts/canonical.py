@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -42,7 +43,7 @@ def parse_strictly(text: str | bytes) -> Any:
     except ValueError as error:
         # Python's own text is advice to programmers about numbers of thousands of digits.
         raise NotStrictJson(_INTEGER_TOO_LARGE) from error
-    _check_depth(value, DEPTH_MAX)
+    check_depth(value, DEPTH_MAX)
     return value
 
 
@@ -129,12 +130,18 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotStrictJson(f"{name} is not JSON")
 
 
-def _check_depth(value: Any, left: int) -> None:
-    if left == 0:
-        raise NotStrictJson(f"nested deeper than {DEPTH_MAX} levels")
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for child in children:
-        _check_depth(child, left - 1)
+def check_depth(value: Any, levels: int) -> None:
+    """Raise NotStrictJson where arrays and objects stand more than so many levels deep in one another."""
+    inside = [value]
+    for _ in range(levels):
+        inside = [child for each in inside for child in _children(each)]
+        if not inside:
+            return
+    raise NotStrictJson(f"nested deeper than {levels} levels")
+
+
+def _children(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def entry_digest(call_digest: str, changes: list[dict[str, object]]) -> str:

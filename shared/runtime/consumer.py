@@ -31,7 +31,7 @@ from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Restored, is_outage
-from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut
+from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut, read_apart
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
 
@@ -311,7 +311,7 @@ def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]
     try:
         items = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        return [], [(body, "", f"not JSON: {error}")]
+        return read_apart(body, f"not JSON: {error}", read_envelope)
     items = items if isinstance(items, list) else [items]
     if not 1 <= len(items) <= ENVELOPE_EVENTS_MAX:
         return [], [(body, "", f"an envelope carries 1 to {ENVELOPE_EVENTS_MAX} events, not {len(items)}")]

@@ -1,17 +1,21 @@
-"""The dead letters of what the broker does not take: as much of it as it does."""
+"""The dead letters of what the broker does not take, as much of it as it does, and of what cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from pydantic_core import to_json
 
 from placet.contracts.dead_letters import unsent
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
 from placet.runtime.bus import Bus, Delivery, PublishRefused
 
 #: Bytes that a dead letter holds of what was refused.
 REFUSED_BYTES_SHOWN = 64 * 1024
+#: The events of an envelope, and what is none: bytes, id if any, why.
+Read: TypeAlias = tuple[list[Event], list[tuple[bytes, str, str]]]
 
 
 async def bury_cut(
@@ -29,3 +33,24 @@ async def bury_cut(
             most //= 16
         else:
             return
+
+
+def read_apart(body: bytes, why: str, read: Callable[[bytes], Read]) -> Read:
+    """Read the events of an envelope one by one where `read` cannot read it as a whole, for the reason `why`.
+
+    One event that is nested too deep, or has a text that is none, takes no other along.
+    """
+    events, unreadable = list[Event](), list[tuple[bytes, str, str]]()
+    try:
+        items = json.loads(body)
+        bodies = [json.dumps([item]).encode() for item in items] if isinstance(items, list) else []
+    except (ValueError, RecursionError):
+        bodies = []
+    if not 1 < len(bodies) <= ENVELOPE_EVENTS_MAX:
+        return [], [(body, "", why)]
+    for item, alone in zip(items, bodies, strict=True):
+        found, bad = read(alone)
+        own_id = str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
+        events += found
+        unreadable += [(letter, event_id or own_id, reason) for letter, event_id, reason in bad]
+    return events, unreadable

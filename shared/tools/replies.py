@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from placet.contracts.canonical import NotStrictJson, check_depth
 from placet.contracts.messages.tool_calls import HANDOVER_REASON_MAX
 from placet.contracts.sizes import is_longer, text_of
 from placet.runtime.watchdog import TooLong
@@ -22,6 +23,8 @@ from placet.tools.ui_blocks import UiBlock
 
 REPLY_BYTES_MAX = 256 * 1024
 """Largest reply (data and blocks together) as UTF-8 JSON."""
+DEPTH_MAX = 64
+"""Deepest nesting of arrays and objects in a reply. Messages and rows wrap it, and their readers end at 200 levels."""
 TEXT_CHARACTERS_MAX = 4_000
 """Longest error text that reaches the model."""
 LINES_MAX = 2**31 - 1
@@ -47,6 +50,8 @@ def checked_reply(returned: Any) -> ToolReply:
             )
             if len(_encode(checked.to_json())) <= REPLY_BYTES_MAX:
                 return checked
+    except NotStrictJson as error:
+        raise ToolError(f"The tool ran, but its reply is {error}.", code="reply_invalid") from error
     except _NOT_JSON as error:
         raise ToolError("The tool ran, but its reply is not valid JSON.", code="reply_invalid") from error
     text = f"The tool ran, but its reply is over the limit of {REPLY_BYTES_MAX} bytes."
@@ -69,7 +74,7 @@ def checked_unknown(error: ToolOutcomeUnknown) -> ToolOutcomeUnknown:
 
 
 #: The last where a value's own code takes its time to say what it is.
-_NOT_JSON = (PydanticSerializationError, ValueError, TypeError, RecursionError, TooLong)
+_NOT_JSON = (PydanticSerializationError, NotStrictJson, ValueError, TypeError, RecursionError, TooLong)
 
 
 def _plain(value: Any) -> Any:
@@ -81,6 +86,8 @@ def _encode(value: Any) -> bytes:
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     if _NUL_ESCAPE.search(text):
         raise ValueError("U+0000 cannot be stored")
+    if text.count("[") + text.count("{") > DEPTH_MAX:
+        check_depth(value, DEPTH_MAX)
     return text.encode()
 
 

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from placet.tools import ToolError, ToolOutcomeUnknown, ToolReply
-from placet.tools.replies import REPLY_BYTES_MAX, TEXT_CHARACTERS_MAX, checked_error, checked_reply, checked_unknown
+from placet.tools.replies import (
+    DEPTH_MAX,
+    REPLY_BYTES_MAX,
+    TEXT_CHARACTERS_MAX,
+    checked_error,
+    checked_reply,
+    checked_unknown,
+)
 from placet.tools.ui_blocks import NoticeBlock
 
 
@@ -53,6 +60,9 @@ def test_value_becomes_the_json_it_stands_for(returned: Any, data: Any) -> None:
         "\\\x00",
         "\ud800",
         deque([object()]),
+        _nested(DEPTH_MAX),
+        _nested(200),
+        _nested(250),
         _nested(100_000),
         ToolReply(ui_blocks=[{"type": "notice"}]),  # type: ignore[list-item]  # the fault under test
     ],
@@ -63,6 +73,16 @@ def test_value_that_no_json_column_holds_is_a_typed_failure(returned: Any) -> No
     with pytest.raises(ToolError, match=r"^The tool ran, but ") as caught:
         checked_reply(returned)
     assert "reply_invalid" == caught.value.code
+
+
+def test_a_reply_may_be_nested_as_deep_as_its_readers_take() -> None:
+    """Deeper ones are refused in words: messages and rows put them into more, and nobody could read those."""
+    deepest = _nested(DEPTH_MAX - 2)
+    assert deepest == checked_reply(deepest).data
+    with pytest.raises(ToolError, match=r"^The tool ran, but its reply is nested deeper than 64 levels\.$"):
+        checked_reply([deepest])
+    error, unknown = ToolError("No.", data=_nested(DEPTH_MAX)), ToolOutcomeUnknown("Lost.", data=_nested(DEPTH_MAX))
+    assert (None, None) == (checked_error(error).data, checked_unknown(unknown).data)
 
 
 def test_reply_at_the_limit_is_kept_and_one_byte_more_is_refused() -> None:

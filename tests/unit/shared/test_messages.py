@@ -45,7 +45,21 @@ def test_one_bad_event_does_not_hide_its_neighbours() -> None:
     assert ([good.id], ["bad"]) == ([event.id for event in events], [event_id for _, event_id, _ in unreadable])
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"[NaN]", b"null", b'"x"', b"[[1]]", b"\xff\xfe"])
+@pytest.mark.parametrize("data", [b"[" * 250 + b"]" * 250, b'"\\ud800"'], ids=["deep", "surrogate"])
+def test_an_event_that_the_reader_cannot_take_hides_no_neighbours(data: bytes) -> None:
+    """What is nested too deep, or holds half a character, is set apart with its id."""
+    good = an_event(a_posted_message())
+    body = b"[" + good.to_json().encode() + b',{"id":"bad","data":' + data + b"}," + good.to_json().encode() + b"]"
+    events, unreadable = read_envelope(body)
+    assert ([good.id] * 2, ["bad"]) == ([event.id for event in events], [event_id for _, event_id, _ in unreadable])
+    assert [True] == [reason.startswith("not JSON: ") for _, _, reason in unreadable]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"[NaN]", b"null", b'"x"', b"[[1]]", b"\xff\xfe", b"[" * 9_999, b"[1,2" + b"[" * 9_999],
+    ids=lambda body: repr(body[:8]),
+)
 def test_garbage_is_unreadable_and_never_raises(body: bytes) -> None:
     """Whatever bytes come, the shell gets a reason instead of an exception."""
     events, unreadable = read_envelope(body)
