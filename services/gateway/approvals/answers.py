@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalRule
 from placet.domain.risk import acts, why_alone
-from placet.gateway.approvals.decisions import Ask, Decisions
+from placet.gateway.approvals.decisions import Ask, Decisions, restored_since
 from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.store import shows_approval
@@ -74,12 +74,15 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
     """Have one answer decided; return the approval as it is then, or None where that takes its time.
 
     `several`: whether the request approves more than one call. Raises Refused as `Decisions.decide` does: also 404 for
-    an approval of another conversation, 400 where the client does not say what was shown, and 409 `approve-alone`.
+    an approval of another conversation, 400 where the client does not say what was shown, 409 `approve-alone`, and 409
+    `restored` for a call that may have run before a restore.
     """
     caller.need(Scope.DECIDE)
     approval = await decisions.find(caller, answer.approval_id)
     if approval["conversation_id"] != topic.conversation_id and not await _shown(decisions, topic, answer.approval_id):
         raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
+    if answer.approved and (refusal := restored_since(approval)):
+        raise refusal
     if not answer.digest:
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
     # A plan stands in the conversation entry by entry, so two of them may be answered together.

@@ -16,7 +16,7 @@ from placet.contracts.messages import ConsentAnswered, DecisionAnswered, TakenAs
 from placet.domain.directory import Directory
 from placet.gateway.approvals import consent
 from placet.gateway.approvals.consent import Said
-from placet.gateway.approvals.decisions import Ask, Decisions, stopped_now
+from placet.gateway.approvals.decisions import Ask, Decisions, restored_since, stopped_now
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.conversations import store
@@ -63,7 +63,7 @@ class Consents:
         """Decide by a message; None for an ordinary one, with which nothing was done.
 
         Raises Refused: 401 (a conversation's token that is good no more), 409 where the message's id was used for
-        another text, and for a yes to what is stopped.
+        another text, and for a yes to what is stopped or may have run before a restore.
         """
         if not (consent.may_consent(writing.text) and caller.may(Scope.DECIDE) and caller.may(Scope.CHAT)):
             return None
@@ -114,7 +114,8 @@ class Consents:
             return None
         taken_as = TakenAs(approval_id=approval["approval_id"], decision=said.consent, summary=approval["summary"])
         ask = Ask(said.consent, approval["digest"], revision=approval["revision"], said=message.text.strip())
-        if refusal := stopped_now(ask, approval):
+        restored = restored_since(approval) if said.consent == "approve" else None
+        if refusal := restored or stopped_now(ask, approval):
             # Taken as an ordinary message it might withdraw the call, and what is stopped waits.
             raise refusal
         work.emit(message.model_copy(update={"taken_as": taken_as}))

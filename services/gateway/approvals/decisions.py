@@ -279,6 +279,19 @@ def stopped_now(ask: Ask, approval: Row) -> Refused | None:
     return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
 
 
+def restored_since(approval: Row) -> Refused | None:
+    """Return why a card of a conversation lets nothing run: it was shown before a restore, and the call may have run.
+
+    A conversation's log goes on as the backup had it, so its cards say nothing of that, and an answer to one may be as
+    old: what clients sent before, they send again.
+    """
+    if approval["state"] != "pending" or approval.get("restored_at") is None:
+        return None
+    title = "Placet was restored from a backup after this was asked: it may have run already."
+    detail = "It can be approved where its card says so: in the inbox, in Slack, by mail, or over /v1/approvals."
+    return Refused(title, status=409, kind="restored", detail=detail)
+
+
 async def _refused(connection: Connection, ask: Ask, approval: Row) -> Refused | None:
     """Return why a decision is not sent; None where it is. A commit may be approved without what is stopped in it."""
     if ask.verb == "edit" and is_commit(approval["tool"]) and approval.get("stopped") is not None:

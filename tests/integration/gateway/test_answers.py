@@ -99,6 +99,24 @@ async def test_what_is_risky_is_approved_by_itself(house: House, post: Post) -> 
     assert {(risky["approval_id"], "approve"), (denied["approval_id"], "deny")} <= decided(house)
 
 
+RESTORED = "INSERT INTO gateway.restores (restored_at, backup_at) VALUES (now() + interval '1 minute', now())"
+
+
+@DIALECTS
+async def test_a_yes_to_a_card_from_before_a_restore_lets_nothing_run(house: House, post: Post) -> None:
+    """The conversation's card does not say that the call may have run, and the yes may be older too; a no counts."""
+    async with house.client(house.key("chat", "decide")) as client:
+        conversation, _ = await a_conversation(client)
+        asked, denied = waits(house, conversation), waits(house, conversation)
+        house.query(RESTORED)
+        await answer(client, post, conversation, (denied, False), (asked, True))
+        shown = (await client.get(f"/v1/approvals/{asked['approval_id']}")).json()
+        assert {(denied["approval_id"], "deny")} == decided(house)
+        body = {"decision": "approve", "digest": asked["digest"]}
+        told = await client.post(f"/v1/approvals/{asked['approval_id']}/decisions", json=body)
+    assert (True, 200) == (bool(shown["restored_at"]), told.status_code)
+
+
 @DIALECTS
 async def test_calls_of_one_answer_are_approved_in_its_order(house: House, post: Post) -> None:
     """Whatever the order in which the client says so: an approved call waits for those before it."""

@@ -52,6 +52,19 @@ async def say(client: httpx.AsyncClient, conversation: str, text: str, **more: A
     return told
 
 
+@pytest.mark.parametrize(("word", "status", "verbs"), [("Yes.", 409, []), ("No.", 202, ["deny"])])
+async def test_a_yes_to_a_card_from_before_a_restore_is_refused(
+    house: House, word: str, status: int, verbs: list[str]
+) -> None:
+    """The card above it does not say that the call may have run since; a no counts."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation)
+    house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (now() + interval '1 minute', now())")
+    async with house.client(token) as visitor:
+        answer = await visitor.post(f"/v1/conversations/{conversation}/messages", json={"text": word})
+    assert (status, verbs) == (answer.status_code, [claims.verb for claims in house.approvers.claims])
+
+
 async def test_a_plain_yes_is_signed_as_what_it_is(house: House) -> None:
     """The claims have the card's digest, the requester, the proof, and the words; the agent gets no message."""
     conversation, token = await a_visitors_token(house)
