@@ -336,7 +336,8 @@ LEFT JOIN policy.grant_uses AS u ON u.grant_id = g.grant_id AND u.returned_at IS
 GROUP BY g.tenant, g.grant_id, g.uses, g.uses_left HAVING count(u.call_id) + g.uses_left <> g.uses
 
 -- name: denied_stays_denied
--- 23: What people denied is neither let through by a rule nor staged while the veto window is open.
+-- 23: What people denied is neither let through by a rule nor staged while the veto window is open, as long as the
+-- rulebook has such windows at all.
 SELECT v.tenant, v.call_id AS subject, CASE v.effect WHEN 'stage' THEN 'staged' ELSE 'let through' END
     || ', though ' || w.call_id || ' was denied at ' || w.denied_at AS found
 FROM policy.watched_calls AS w
@@ -345,7 +346,10 @@ JOIN policy.verdicts AS v ON v.tenant = w.tenant AND v.tool = w.tool AND v.effec
     AND CASE w.veto_within WHEN 'conversation' THEN v.conversation_id = w.conversation_id
         WHEN 'requester' THEN v.requester = w.requester ELSE true END
 LEFT JOIN agent.tool_calls AS c ON c.call_id = v.call_id
-WHERE w.veto_on = 'tool' OR encode(sha256(convert_to(c.arguments, 'UTF8')), 'hex') = w.arguments_digest
+WHERE (w.veto_on = 'tool' OR encode(sha256(convert_to(c.arguments, 'UTF8')), 'hex') = w.arguments_digest)
+    AND NOT EXISTS (
+        SELECT FROM policy.activations AS r
+        WHERE r.kind = 'rulebook' AND r.digest = v.rulebook_digest AND r.source NOT LIKE '%veto\_window\_seconds%')
 
 -- name: decisions_say_how
 -- 24: Each decision that counted says who made it, how they were known, and bears the signature of the gateway, unless

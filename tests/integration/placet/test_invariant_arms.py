@@ -30,6 +30,8 @@ _DEPUTY = [{"by": {"person": "person:grace", "roles": []}, "to": "person:ada"}]
 _JUDGED = row("policy.verdicts", call_id="x", tool="pay", requester="person:ada")
 _FOR_EVE = approval(requester="person:eve")
 _ID = "01a2258a-cdc6-700d-b337-0d100a080776"
+_DENIED = row("policy.watched_calls", call_id="w", tool="pay", denied_at=LONG_AGO, until="infinity", veto_on="tool")
+_AGAIN = row("policy.verdicts", call_id="x", tool="pay", effect="allow", judged_at=LATER, rulebook_digest="r")
 #: Names the call in the middle of what nobody can read.
 _LETTER = {"dead_letter_id": "l", "body": f'[{{"d": "f{_ID}-{_ID}"'}
 
@@ -55,6 +57,15 @@ def _changed(planted: Row, **said: Any) -> Row:
 
 #: Each way to break an invariant: its name, and the rows.
 PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
+    "let through by rules with veto windows": (
+        "denied_stays_denied",
+        [
+            _DENIED,
+            _AGAIN,
+            row("policy.activations", digest="r", source="rules: [{veto_window_seconds: 60}]"),
+            row("policy.activations", activation_id="other", digest="other", source="version: 1"),
+        ],
+    ),
     "letter that was discarded": (
         "calls_wait_for_a_reason",
         [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="discarded")],
@@ -100,6 +111,10 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
 }
 #: What looks like one of them, and is none.
 HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
+    "let through by rules without veto windows": (
+        "denied_stays_denied",
+        [_DENIED, _AGAIN, row("policy.activations", digest="r", source="version: 1")],
+    ),
     "letter that waits": (
         "calls_wait_for_a_reason",
         [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="open")],
