@@ -15,9 +15,10 @@ from typing import Any
 
 import structlog
 
+from placet.contracts.errors import PlacetError
 from placet.contracts.topology import SERVICES
 from placet.contracts.visitors import ANONYMOUS
-from placet.deploy.retention.forgetting import WRITTEN, Forgetting
+from placet.deploy.retention.forgetting import WRITTEN, Forgetting, within
 from placet.deploy.retention.namesakes import namesakes_of
 from placet.deploy.retention.purging import QUERIES, purge_conversations
 from placet.domain.approvers import identity_of
@@ -48,6 +49,13 @@ class _GoesOnError(Exception):
         self.left = left
 
 
+class NoTenant(PlacetError):
+    """A visitor without a tenant: each tenant calls its own visitors what it likes."""
+
+    def __init__(self) -> None:
+        super().__init__("a visitor is named with its tenant, such as acme/visitor:v77")
+
+
 @dataclass(frozen=True, slots=True)
 class Erased:
     """What was done."""
@@ -60,20 +68,28 @@ class Erased:
     #: Rows of the history that say no more who did what.
     history: int
     #: Conversations that their key opened and that stay, newest first, since whoever has the token wrote in them: each
-    #: is erased as that visitor's, `visitor:ID`, and found by nobody's name any more.
+    #: is erased as that visitor's, whom it stands here as, and found by nobody's name any more.
     left_to_visitors: list[str] = field(default_factory=list)
 
 
 async def erase(database: Database, name: str) -> Erased:
-    """Erase a person by the id that the directory has (`ada`), or a visitor (`visitor:v77`); twice does no harm.
+    """Erase a person by the id that the directory has (`ada`), or a tenant's visitor (`acme/visitor:v77`).
 
-    Nothing is erased while something of theirs goes on: what is found by their name now would not be found again. One
-    erasure at a time: whoever waited for another one of theirs says what pseudonym that one gave.
+    Twice does no harm. Nothing is erased while something of theirs goes on: what is found by their name now would not
+    be found again. One erasure at a time: whoever waited for another one of theirs says what pseudonym that one gave.
+    Raises NoTenant where a visitor comes without a tenant.
     """
-    identity = name if name.startswith(ANONYMOUS) else identity_of(name)
+    # The id of a person may have a slash.
+    tenant, of_tenant, visitor = name.partition(f"/{ANONYMOUS}")
+    if not tenant or name.startswith(ANONYMOUS):
+        raise NoTenant
+    name, tenant = (f"{ANONYMOUS}{visitor}", tenant) if of_tenant else (name, "")
+    identity = name if of_tenant else identity_of(name)
     async with database.single() as connection:
-        known = Forgetting(identity, f"erased-{token_hex(6)}", namesakes=await namesakes_of(connection, identity))
-        named = await connection.run(QUERIES.sealed_with_name, identity=identity, pattern=known.pattern)
+        namesakes = await namesakes_of(connection, identity)
+        known = Forgetting(identity, f"erased-{token_hex(6)}", tenant, namesakes=namesakes)
+        whose = {"identity": identity, "pattern": known.pattern, "tenant": tenant}
+        named = await connection.run(QUERIES.sealed_with_name, **whose)
     # This connection has nothing but the turn, which goes with the process however it ends.
     async with database.transaction() as turn:
         await turn.run(QUERIES.take_erasing_turn)
@@ -86,14 +102,15 @@ async def erase(database: Database, name: str) -> Erased:
 
 async def _erase(database: Database, forgetting: Forgetting, name: str) -> Erased:
     """Erase them, as the only erasure."""
-    identity, visitor = forgetting.identity, name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
+    identity, tenant = forgetting.identity, forgetting.tenant
+    visitor = name.removeprefix(ANONYMOUS) if tenant else ""
     async with database.single() as connection:
-        rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
+        rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor, tenant=tenant)
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
         known = theirs or rows or await forgetting.is_needed(connection)
         rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
-        others = [row["conversation_id"] for row in rows]
+        others = [f"{row['tenant']}/{ANONYMOUS}{row['conversation_id']}" for row in rows]
     if not known:
         return Erased("", 0, [], 0)
     try:
@@ -112,13 +129,13 @@ async def _erased(
 
     Raises _GoesOnError.
     """
-    identity, pseudonym = forgetting.identity, forgetting.pseudonym
+    pseudonym, whose = forgetting.pseudonym, {"identity": forgetting.identity, "tenant": forgetting.tenant}
     async with database.transaction() as connection:
         # Their conversations are locked before they are looked at, and stay so.
         if left := sorted({*await _in_act(connection, forgetting), *await _going_on(connection, theirs)}):
             raise _GoesOnError(left)
         # First of all: what the rows are found by is gone afterwards.
-        words = await connection.run(QUERIES.words, identity=identity)
+        words = await connection.run(QUERIES.words, **whose)
         forgetting = replace(forgetting, words=words, _found={})
         own = [
             row["call_id"]
@@ -126,7 +143,7 @@ async def _erased(
             for row in await connection.run(QUERIES.calls_of, tenant=tenant, ids=[place])
         ]
         told = [row["call_id"] for row, _ in await forgetting.changed(connection, "agent.tool_calls")]
-        decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
+        decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, **whose)]
         gone_by: dict[str, list[str]] = {}
         for service in SERVICES:
             lists = {"own": own, "results": [*own, *told], "permitted": [*own, *decided]}
@@ -135,7 +152,7 @@ async def _erased(
         await _record_erasure(connection, pseudonym, gone_by)
         await forgetting.lock_approvals(connection)
         await _blank(connection, forgetting, name, [*own, *decided])
-        await connection.run(QUERIES.forget_unwritten, visitor=visitor)
+        await connection.run(QUERIES.forget_unwritten, visitor=visitor, tenant=forgetting.tenant)
         # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
         await _forget(connection, forgetting, but="gateway.conversations")
     return forgetting, sum(map(len, gone_by.values()))
@@ -143,9 +160,9 @@ async def _erased(
 
 async def _finished(database: Database, forgetting: Forgetting, visitor: str) -> list[str]:
     """Forget them where their conversations were; return what is left of these, and what they began meanwhile."""
-    identity, found = forgetting.identity, set()
+    whose, found = {"identity": forgetting.identity, "tenant": forgetting.tenant}, set()
     async with database.transaction() as connection:
-        rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
+        rows = await connection.run(QUERIES.opened_by, visitor=visitor, **whose)
         left = {row["conversation_id"] for row in rows}
     try:
         async with database.transaction() as connection:
@@ -157,7 +174,7 @@ async def _finished(database: Database, forgetting: Forgetting, visitor: str) ->
     if not await _votes_are_written(database):
         found.add(BEING_WRITTEN)
     async with database.single() as connection:
-        found.update(row["place"] for row in await connection.run(QUERIES.still_named, identity=identity))
+        found.update(row["place"] for row in await connection.run(QUERIES.still_named, **whose))
     return sorted(left | found)
 
 
@@ -181,40 +198,42 @@ async def _forget(connection: Connection, forgetting: Forgetting, *, but: str) -
     or it keeps their name: nobody is two people in one approval.
     """
     await forgetting.forget(connection, but=but)
-    rows = await connection.run(QUERIES.still_written, identity=forgetting.new_name)
-    if left := sorted({*(row["place"] for row in rows), *await _in_act(connection, Forgetting(forgetting.new_name))}):
+    renamed = Forgetting(forgetting.new_name, tenant=forgetting.tenant)
+    rows = await connection.run(QUERIES.still_written, identity=renamed.identity, tenant=renamed.tenant)
+    if left := sorted({*(row["place"] for row in rows), *await _in_act(connection, renamed)}):
         raise _GoesOnError(left)
 
 
 async def _blank(connection: Connection, forgetting: Forgetting, name: str, calls: Sequence[str]) -> None:
     """Take away what somebody wrote and what was signed with their name, as are the permits of these calls."""
     identity, pseudonym, pattern = forgetting.identity, forgetting.pseudonym, forgetting.pattern
-    await connection.run(QUERIES.blank_decisions, identity=identity, pattern=pattern)
-    for blank in ("blank_stops", "forget_comments"):
-        await connection.run(getattr(QUERIES, blank), identity=identity)
+    whose = {"identity": identity, "tenant": forgetting.tenant}
+    await connection.run(QUERIES.blank_decisions, pattern=pattern, **whose)
+    await connection.run(QUERIES.blank_stops, identity=identity)
+    await connection.run(QUERIES.forget_comments, **whose)
     for table, who, columns in WRITTEN:
         nothing = ", ".join(f"{column} = ''" for column in columns.split())
-        statement = f"UPDATE {table} SET {nothing} WHERE {who} = :identity"  # noqa: S608
-        await connection.run(query(f"blank_{table}", statement), identity=identity)
-    await connection.run(QUERIES.forget_names, identity=identity, name=name, pattern=pattern)
+        statement = f"UPDATE {table} SET {nothing} WHERE {within(table)} AND {who} = :identity"  # noqa: S608
+        await connection.run(query(f"blank_{table}", statement), **whose)
+    await connection.run(QUERIES.forget_names, name=name, pattern=pattern, **whose)
     await connection.run(QUERIES.blank_permits, calls=calls)
-    if not name.startswith(ANONYMOUS):
+    if not forgetting.tenant:
         await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
         await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
         words = forgetting.bare_pattern
         await connection.run(QUERIES.forget_operator, identity=identity, words=words, pseudonym=pseudonym)
 
     # An address spells a name as no pattern here has it.
-    for row in await connection.run(QUERIES.others_views):
+    for row in await connection.run(QUERIES.others_views, tenant=forgetting.tenant):
         if (address := forgetting.in_address(row["address"])) != row["address"]:
             await connection.run(QUERIES.change_view, **{**row, "address": address})
 
 
 async def _in_act(connection: Connection, forgetting: Forgetting) -> list[str]:
     """Return where somebody is one of many: who they are matters until it ends."""
-    identity = forgetting.identity
-    decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, identity=identity)]
-    named = {"identity": identity, "pattern": forgetting.pattern}
+    whose = {"identity": forgetting.identity, "tenant": forgetting.tenant}
+    decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, **whose)]
+    named = {**whose, "pattern": forgetting.pattern}
     rows = await connection.run(QUERIES.in_act, calls=decided, **named)
     asked = await connection.run(QUERIES.may_have_asked, **named)
     return sorted({row["place"] for row in (*rows, *asked)})
@@ -237,7 +256,11 @@ async def erase_asked(database: Database) -> int:
     async with database.single() as connection:
         asked = await connection.run(QUERIES.asked_erasures)
     for row in asked:
-        erased = await erase(database, row["who"])
+        try:
+            erased = await erase(database, row["who"])
+        except NoTenant as error:
+            log.warning("erasure.not_done", erasure_id=row["erasure_id"], reason=str(error))
+            continue
         if erased.left_to_visitors:
             conversations = erased.left_to_visitors
             log.warning("erasure.left_to_visitors", erasure_id=row["erasure_id"], conversations=conversations)
@@ -263,7 +286,7 @@ async def _erase_history(
         SET actor = 'erased', salt = NULL, detail = jsonb_build_object('erased', CAST(r.line AS json) ->> 'said')
         FROM read.history AS r
         WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL
-            AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (
+            AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (:tenant = '' OR h.tenant = :tenant) AND (
             h.actor = :identity OR :visitor <> '' AND h.actor = :visitor AND h.call_id = ANY (:own::text[])
             OR CAST(h.detail AS text) ~ :pattern
             OR h.machine = 'tool_call' AND h.to_state = 'answered' AND h.call_id = ANY (:results::text[])
@@ -271,7 +294,8 @@ async def _erase_history(
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
-    named = {"identity": forgetting.identity, "visitor": visitor, "pattern": forgetting.pattern}
+    whose = {"identity": forgetting.identity, "tenant": forgetting.tenant}
+    named = {**whose, "visitor": visitor, "pattern": forgetting.pattern}
     return await connection.run(query(f"erase_{service}", statement), **lists, **named)
 
 

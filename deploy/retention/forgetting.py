@@ -92,6 +92,13 @@ _QUOTES = frozenset(
 _KEPT = re.compile(
     r".*_id|(.*_)?(digest|arguments)|before|grant|kind|labels|proposed|response|stat(e|us)|summary|tool|type"
 )
+#: Of tables that have no column for it: how a row says which tenant it is of. What is in none of them names no visitor.
+_WITHIN: Mapping[str, str] = {
+    "attempts": "(TABLE.conversation_id, :tenant) IN (SELECT conversation_id, tenant FROM agent.conversations)",
+    "outbox": ":tenant IN (SELECT CAST(event AS json) #>> '{data,tenant}' FROM unnest(TABLE.events) AS event)",
+    "tasks": "(TABLE.job_id, :tenant) IN (SELECT job_id, tenant FROM jobs.jobs)",
+    "workspace_entries": "(TABLE.workspace_id, :tenant) IN (SELECT workspace_id, tenant FROM executor.workspaces)",
+}
 ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
 #: Who writes messages in a conversation that are no quotes, and fields that say whose words stand beside them.
 _SPEAKERS = ("user", "operator")
@@ -110,6 +117,8 @@ class Forgetting:
 
     identity: str
     pseudonym: str = ""
+    #: A visitor's name means somebody in one tenant alone; empty for people, who are themselves everywhere.
+    tenant: str = ""
     words: Sequence[Mapping[str, Any]] = ()
     #: Others whose identities begin with theirs.
     namesakes: frozenset[str] = frozenset()
@@ -156,16 +165,17 @@ class Forgetting:
         named = {table: columns.split() for table, columns in NAMING.items()}
         named |= {f"{service}.history": ["actor", "detail"] for service in SERVICES}
         for table, columns in named.items():
-            statement = f"SELECT FROM {table} WHERE {_any_of(columns)} LIMIT 1"
-            if await connection.run(query("named", statement), names=self.names):
+            statement = f"SELECT FROM {table} WHERE {within(table)} AND ({_any_of(columns)}) LIMIT 1"
+            if await connection.run(query("named", statement), names=self.names, tenant=self.tenant):
                 return True
         return False
 
     async def lock_approvals(self, connection: Connection) -> None:
         """Lock the approvals that name them in the order of their calls' ids, as votes do: none waits for the other."""
         named = _any_of(NAMING["approval.approvals"].split())
-        statement = f"SELECT FROM approval.approvals WHERE {named} ORDER BY call_id FOR UPDATE"
-        await connection.run(query("lock_approvals", statement), names=self.names)
+        whose = f"{within('approval.approvals')} AND ({named})"
+        statement = f"SELECT FROM approval.approvals WHERE {whose} ORDER BY call_id FOR UPDATE"
+        await connection.run(query("lock_approvals", statement), names=self.names, tenant=self.tenant)
 
     async def forget(self, connection: Connection, *, but: str = "") -> None:
         """Change every row that names or quotes them, of all tables but one."""
@@ -185,11 +195,12 @@ class Forgetting:
         told += [name if isinstance(held[name].type, sa.ARRAY) else f"CAST({name} AS text) AS {name}" for name in names]
         statement = f"""
             SELECT {", ".join(told)} FROM {table}
-            WHERE {_any_of(names)} OR CAST({place} AS text) = ANY (:places::text[]) FOR UPDATE
+            WHERE {within(table)} AND ({_any_of(names)} OR CAST({place} AS text) = ANY (:places::text[])) FOR UPDATE
         """  # noqa: S608
         places = sorted({row["place"] for row in self.words if row["place"]})
         changed = []
-        for row in await connection.run(query("changed", statement), names=self.names, places=places):
+        named = {"names": self.names, "places": places, "tenant": self.tenant}
+        for row in await connection.run(query("changed", statement), **named):
             tenant = row["tenant"] if "tenant" in held else None
             line = Line(self, *self._found_by(tenant, row["place"]), keeps_data=table in ANSWERED)
             new = {name: value for name in names if (value := line.forget(row[name], name)) != row[name]}
@@ -248,6 +259,13 @@ class Line:
             for words in (self.words if beside or found != text else None, self.quoted):
                 found = words.sub(ERASED, found) if words else found
         return found
+
+
+def within(table: str) -> str:
+    """Return what is true of the rows of `:tenant`, and of all where that is empty."""
+    name = table.partition(".")[2]
+    own = f"{table}.tenant = :tenant" if "tenant" in metadata.tables[table].columns else _WITHIN.get(name, "false")
+    return f"(:tenant = '' OR {own.replace('TABLE', table)})"
 
 
 def _any_of(columns: Sequence[str]) -> str:

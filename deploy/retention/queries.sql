@@ -99,11 +99,11 @@ WHERE created_by = :identity AND visitor IS NULL
         SELECT FROM agent.messages AS m
         WHERE m.conversation_id = c.conversation_id AND m.author ->> 'kind' = 'visitor'
     )
-    OR :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
+    OR :visitor <> '' AND :visitor = coalesce(visitor, conversation_id) AND (:tenant = '' OR tenant = :tenant)
 
 -- name: left_to_visitors
 -- What somebody's key opened, and in which others, or they themselves, wrote with its token alone: nobody can tell.
-SELECT conversation_id FROM gateway.conversations AS c
+SELECT tenant, conversation_id FROM gateway.conversations AS c
 WHERE created_by = :identity AND visitor IS NULL AND EXISTS (
         SELECT FROM agent.messages AS m
         WHERE m.conversation_id = c.conversation_id AND m.author ->> 'kind' = 'visitor'
@@ -116,7 +116,7 @@ SELECT conversation_id FROM agent.conversations WHERE conversation_id = ANY (:id
 
 -- name: forget_unwritten
 DELETE FROM gateway.conversations AS c
-WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
+WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id) AND (:tenant = '' OR c.tenant = :tenant)
     AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls
@@ -124,14 +124,15 @@ WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id)
 -- such a commit, also once its workspace is gone. A grant may be gone before what it let through; the verdict says whose.
 WITH decided AS (
     SELECT call_id, approval_id FROM approval.approvals AS a
-    WHERE requester = :identity OR EXISTS (
+    WHERE (:tenant = '' OR tenant = :tenant) AND (requester = :identity OR EXISTS (
         SELECT FROM approval.decisions AS d
         WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
-    )
+    ))
     UNION SELECT call_id, NULL FROM executor.executions
-    WHERE resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity
+    WHERE (:tenant = '' OR tenant = :tenant)
+        AND (resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity)
     UNION SELECT call_id, NULL FROM policy.verdicts
-    WHERE starts_with(rule, 'grant:') AND starts_with(reason, 'Allowed from now on by ' || :identity || ', ')
+    WHERE (:tenant = '' OR tenant = :tenant) AND starts_with(rule, 'grant:') AND starts_with(reason, 'Allowed from now on by ' || :identity || ', ')
 )
 SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
@@ -151,7 +152,7 @@ WHERE c.call_id = ANY (:calls::text[]) AND (
     OR EXISTS (SELECT FROM executor.parked AS p WHERE strpos(p.body, c.call_id) > 0)
 )
 UNION SELECT conversation_id FROM approval.approvals
-WHERE state = 'pending' AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS text) ~ :pattern)
+WHERE (:tenant = '' OR tenant = :tenant) AND state = 'pending' AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS text) ~ :pattern)
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops
 WHERE by_another AND resumed_at IS NULL AND stopped_by = :identity
 
@@ -181,7 +182,7 @@ WITH RECURSIVE waiting AS (
     FROM asked AS w JOIN agent.attempts AS t ON t.conversation_id = w.asked_in
 )
 SELECT DISTINCT place FROM asked AS w
-WHERE requester = :identity OR EXISTS (
+WHERE (:tenant = '' OR w.tenant = :tenant) AND (requester = :identity OR EXISTS (
     SELECT FROM gateway.conversations AS c
     WHERE c.tenant = w.tenant AND c.conversation_id = w.asked_in AND (
         c.created_by = :identity OR c.relayed_by ~ :pattern
@@ -192,12 +193,12 @@ WHERE requester = :identity OR EXISTS (
     WHERE k.tenant = w.tenant AND concat('person:', k.person) = w.requester AND k.created_by = :identity
         AND k.created_at <= w.since AND coalesce(k.taken_over_at, 'infinity') > w.since
         AND coalesce(k.revoked_at, 'infinity') > w.since - interval '30 days'
-)
+))
 
 -- name: still_written
 -- Votes and stops of somebody that still have what they wrote or signed.
 SELECT a.conversation_id AS place FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
-WHERE d.person = :identity AND (d.reason <> '' OR d.signed <> '')
+WHERE (:tenant = '' OR d.tenant = :tenant) AND d.person = :identity AND (d.reason <> '' OR d.signed <> '')
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity AND signature <> ''
 
 -- name: wait_at_most
@@ -210,10 +211,10 @@ LOCK TABLE approval.decisions, gateway.stops IN SHARE MODE
 -- name: still_named
 -- Where somebody has voted, asked or stopped under their name.
 SELECT conversation_id AS place FROM approval.approvals AS a
-WHERE :identity IN (requester, decided_by) OR EXISTS (
+WHERE (:tenant = '' OR tenant = :tenant) AND (:identity IN (requester, decided_by) OR EXISTS (
     SELECT FROM approval.decisions AS d
     WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
-)
+))
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity
 
 -- name: words
@@ -238,23 +239,24 @@ WITH RECURSIVE written AS (
     FROM quoted AS q JOIN agent.attempts AS t ON t.conversation_id = q.place,
         unnest(ARRAY[t.data ->> 'job_id', t.data #>> '{caller,conversation_id}']) AS asked (place)
 )
-SELECT tenant, place, said FROM quoted
+SELECT tenant, place, said FROM quoted WHERE (:tenant = '' OR tenant = :tenant)
 
 -- name: blank_decisions
 -- What they wrote, and what was signed with their name.
 -- And what others signed that names them: whom they gave their place, who may have asked, who made their key.
 WITH others AS (
-    UPDATE approval.decisions SET signed = '' WHERE person <> :identity AND (
+    UPDATE approval.decisions SET signed = '' WHERE (:tenant = '' OR tenant = :tenant) AND person <> :identity AND (
         :identity IN (details ->> 'to', details ->> 'key_made_by')
         OR details ->> 'opened_by' ~ :pattern
     ) RETURNING decision_id
 ), edits AS (
     UPDATE approval.edits SET signed = '' WHERE edit_id IN (SELECT decision_id FROM others)
 )
-UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
+UPDATE approval.decisions SET reason = '', details = '{}', signed = ''
+WHERE (:tenant = '' OR tenant = :tenant) AND person = :identity
 
 -- name: others_views
-SELECT tenant, person, name, address FROM gateway.saved_views FOR UPDATE
+SELECT tenant, person, name, address FROM gateway.saved_views WHERE (:tenant = '' OR tenant = :tenant) FOR UPDATE
 
 -- name: change_view
 UPDATE gateway.saved_views SET address = :address WHERE tenant = :tenant AND person = :person AND name = :name
@@ -283,7 +285,7 @@ UPDATE notifier.deliveries SET card = CASE
     ELSE jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
         'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending'))
 END
-WHERE person IN (:identity, :name) OR CAST(card AS text) ~ :pattern
+WHERE (:tenant = '' OR tenant = :tenant) AND (person IN (:identity, :name) OR CAST(card AS text) ~ :pattern)
 
 -- name: forget_operator
 -- What visitors are told of an operator has the bare id.
@@ -315,12 +317,12 @@ SELECT erasure_id, who FROM gateway.erasures WHERE done_at IS NULL ORDER BY aske
 UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id = :erasure_id
 
 -- name: forget_comments
-DELETE FROM gateway.comments WHERE person = :identity
+DELETE FROM gateway.comments WHERE (:tenant = '' OR tenant = :tenant) AND person = :identity
 
 -- name: sealed_with_name
 -- A row of the history that names somebody, by the digest that stays of it.
 SELECT CAST(line AS json) ->> 'said' AS said FROM read.history
-WHERE salt IS NOT NULL AND (actor = :identity OR said ~ :pattern) LIMIT 1
+WHERE salt IS NOT NULL AND (:tenant = '' OR tenant = :tenant) AND (actor = :identity OR said ~ :pattern) LIMIT 1
 
 -- name: erasure_of
 -- The erasure that took the name out of such a row.

@@ -97,7 +97,9 @@ def _stay(database: str, keys: Path | None) -> None:
 
 @person.command("erase")
 def erase_person(
-    who: Annotated[str, typer.Argument(metavar="ID", help="As the directory has them; a visitor: visitor:NAME.")],
+    who: Annotated[
+        str, typer.Argument(metavar="ID", help="As the directory has them; a visitor: TENANT/visitor:NAME.")
+    ],
     database: DatabaseUrl = "",
     data: Data = None,
     *,
@@ -124,7 +126,7 @@ def erase_person(
         if done.pseudonym:
             out.print(f"{done.conversations} conversations deleted; elsewhere they are {done.pseudonym} now")
         for place in done.left_to_visitors:
-            out.print(f"opened with their key, and written in with its token: placet person erase visitor:{place}")
+            out.print(f"opened with their key, and written in with its token: placet person erase {place}")
         for place in done.left:
             out.print(f"not deleted, because something goes on or waits there: {place}")
     if done.left:

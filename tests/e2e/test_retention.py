@@ -214,7 +214,7 @@ async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(h
     gone = run(house, "person", "erase", "keeper", "--yes")
     answer = await house.caller().request("GET", f"/v1/tool-calls/{call_id}")
     opened = "SELECT created_by FROM gateway.conversations WHERE conversation_id = %s"
-    assert (0, [], [visitor.conversation], 200, 401) == (
+    assert (0, [], [f"default/visitor:{visitor.conversation}"], 200, 401) == (
         gone["conversations"],
         gone["left"],
         gone["left_to_visitors"],
@@ -222,7 +222,7 @@ async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(h
         (await Caller(house.caller().url, silent.token).request("GET", silent.path)).status_code,
     )
     assert [f"person:{gone['pseudonym']}"] == told(house, opened, visitor.conversation)
-    assert 1 == run(house, "person", "erase", f"visitor:{visitor.conversation}", "--yes")["conversations"]
+    assert 1 == run(house, "person", "erase", f"default/visitor:{visitor.conversation}", "--yes")["conversations"]
 
 
 async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: Embedded) -> None:
@@ -231,10 +231,10 @@ async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: 
     visitor = await a_visitor(admin, visitor="qwertz")
     await visitor.say(PAY)
     card = await visitor.see_card()
-    await admin.post("/v1/erasures", {"who": "visitor:qwertz"})
+    await admin.post("/v1/erasures", {"who": "default/visitor:qwertz"})
     run(house, "purge")
     (waits,) = (await admin.get("/v1/erasures"))["items"]
-    assert ("visitor:qwertz", None) == (waits["who"], waits["done_at"])
+    assert ("default/visitor:qwertz", None) == (waits["who"], waits["done_at"])
     assert (await visitor.decide(card, "deny")).status_code == 200
     assert (await admin.request("POST", f"{visitor.path}/end")).status_code == 204
 
@@ -291,9 +291,9 @@ async def test_a_name_that_nothing_has_is_no_erasure(house: Embedded) -> None:
     asked = await admin.post("/v1/erasures", {"who": "no-such-person"})
     purged = run(house, "purge")
     (done,) = [each for each in (await admin.get("/v1/erasures"))["items"] if each["id"] not in before]
-    typed = placet(house, "person", "erase", "visitor:nobody", "--yes", "--data", str(house.data))
+    typed = placet(house, "person", "erase", "default/visitor:nobody", "--yes", "--data", str(house.data))
     assert (asked["id"], "", 0) == (done["id"], done["who"], purged["persons"])
-    assert (1, True) == (typed.returncode, "nothing here has the name visitor:nobody" in typed.stderr)
+    assert (1, True) == (typed.returncode, "nothing here has the name default/visitor:nobody" in typed.stderr)
 
 
 def key_of(house: Embedded, person: str, tenant: str = "default") -> Caller:

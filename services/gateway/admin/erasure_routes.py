@@ -32,8 +32,8 @@ class ErasureIn(BaseModel):
     who: Annotated[
         str,
         Field(
-            pattern=r"^(visitor:)?[A-Za-z0-9._@+-]{1,100}$",
-            description="A person's id in the directory, or `visitor:` and the name of a visitor.",
+            pattern=r"^([a-z0-9][a-z0-9-]{0,62}/visitor:)?[A-Za-z0-9._@+-]{1,100}$",
+            description="A person's id in the directory, or a tenant's visitor: `acme/visitor:v77`.",
         ),
     ]
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from placet.cli.main import app
 from placet.deploy.migrations.metadata import metadata
-from placet.deploy.retention.erasing import BEING_WRITTEN, Erased, erase
+from placet.deploy.retention.erasing import BEING_WRITTEN, Erased, NoTenant, erase
 from placet.runtime.database import Database
 from tests.contract.test_retention import OWN_WORDS
 from tests.support.agents import wait_for_a_blocked_statement
@@ -405,3 +405,53 @@ async def test_an_erasure_keeps_no_vote_waiting(database_url: str) -> None:
         erased = await ada_erased(database_url)
         connection.rollback()
     assert [BEING_WRITTEN] == erased.left
+
+
+COUNTED = "SELECT tenant, CAST(t AS text) ~ 'v80', count(*) FROM TABLE AS t GROUP BY 1, 2 ORDER BY 1"
+NAMED = {"requester": "visitor:v80"}
+#: What names a visitor in a tenant, and the ids of each row.
+OF_A_VISITOR: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("approval.approvals", EXPIRED | NAMED, ["approval_id", "call_id", "conversation_id"]),
+    ("policy.verdicts", NAMED | {"effect": "deny"}, ["verdict_id", "call_id", "conversation_id"]),
+    ("agent.log", {"data": {"text": "visitor:v80 left."}}, ["conversation_id"]),
+    ("gateway.conversations", {"visitor": "v80", "holder": "agent"}, ["conversation_id"]),
+]
+
+
+async def test_a_visitor_is_erased_in_their_own_tenant_alone(database_url: str) -> None:
+    """Another tenant's visitor of the same name is somebody else: what waits for them holds nothing up, and stays."""
+    rows = [
+        (table, {**given, "tenant": tenant, **dict.fromkeys(ids, f"{tenant}-{number}")})
+        for tenant in ("acme", "rival")
+        for number, (table, given, ids) in enumerate(OF_A_VISITOR)
+    ]
+    waits = ("approval.approvals", WAITS | NAMED | {"tenant": "rival", "approval_id": "w", "call_id": "w"})
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        put(connection, [*rows, waits])
+        database = Database(database_url, service="gateway", pool_size=1)
+        erased = await erase(database, "acme/visitor:v80")
+        await database.close()
+        left = [
+            (table, *row)
+            for table, _, _ in OF_A_VISITOR
+            for row in connection.execute(COUNTED.replace("TABLE", table).encode())
+        ]
+    assert ([], True) == (erased.left, bool(erased.pseudonym))
+    assert [
+        ("approval.approvals", "acme", False, 1),
+        ("approval.approvals", "rival", True, 2),
+        ("policy.verdicts", "acme", False, 1),
+        ("policy.verdicts", "rival", True, 1),
+        ("agent.log", "acme", False, 1),
+        ("agent.log", "rival", True, 1),
+        ("gateway.conversations", "rival", True, 1),
+    ] == left
+
+
+@pytest.mark.parametrize("name", ["visitor:v80", "/visitor:v80"])
+async def test_a_visitor_without_a_tenant_is_nobody(database_url: str, name: str) -> None:
+    """The name alone would be anybody's."""
+    database = Database(database_url, service="gateway", pool_size=1)
+    with pytest.raises(NoTenant, match=r"^a visitor is named with its tenant, such as acme/visitor:v77$"):
+        await erase(database, name)
+    await database.close()
