@@ -690,4 +690,20 @@ MUTANTS = (
         '"invalid", "failed", "unknown"})',
         ("tests/integration/policy/test_limits.py",),
     ),
+    Mutant(
+        "use-comes-back-twice",
+        "a grant gets a use back as often as it is told that a call did not run",
+        "services/policy/store/grants.py",
+        "            GRANT_USES.c.returned_at.is_(None),\n",
+        "",
+        ("tests/integration/policy/test_grants.py",),
+    ),
+    Mutant(
+        "taken-up-too-late",
+        "a claim whose answer was lost begins its call after the end of its permit",
+        _QUERIES,
+        "RETURNING permit_expires_at <= clock_timestamp() AS late",
+        "RETURNING false AS late",
+        ("tests/integration/executor/test_cut_claims.py",),
+    ),
 )

@@ -16,6 +16,7 @@ from tests.support.line import to_postgres
 
 STOP = "INSERT INTO read.stops VALUES ('stop-1', NULL, NULL, NULL, 'enough')"
 GIVEN_UP = "UPDATE executor.executions SET fence = 2, state = 'verifying'"
+TOO_LATE = "UPDATE executor.executions SET permit_expires_at = clock_timestamp()"
 
 
 @pytest.fixture
@@ -47,12 +48,14 @@ async def test_a_claim_whose_answer_is_lost_begins_its_call_once(house: House, p
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "state"), [(STOP, State.REFUSED), (GIVEN_UP, State.VERIFYING)], ids=["stopped", "given up"]
+    ("meanwhile", "state"),
+    [(STOP, State.REFUSED), (GIVEN_UP, State.VERIFYING), (TOO_LATE, State.EXPIRED)],
+    ids=["stopped", "given up", "too late"],
 )
 async def test_what_became_of_a_claim_meanwhile_counts(
     house: House, place: Premises, line: CutLine, meanwhile: str, state: State
 ) -> None:
-    """Before its executor is back, the call is stopped, or somebody else goes on with it: it begins nothing."""
+    """Before its executor is back, the call is stopped, late, or somebody else goes on: it begins nothing."""
     call, gate = place.call("wait", gate="cut-meanwhile"), a_gate("cut-meanwhile")
     gate.opened.set()
     delivering = asyncio.create_task(house.deliver(place.permitted(call)))

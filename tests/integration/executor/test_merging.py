@@ -98,6 +98,20 @@ async def test_a_winner_that_changed_the_same_is_told_and_nothing_of_it_is_moved
     assert {"shared.txt": "zero\none\ntwo\n"} == job.files()
 
 
+async def test_a_winner_that_leaves_another_mode_conflicts(job: Scene) -> None:
+    """The contents are those that the later one began with, and who may run the file is not."""
+    (path := job.root / "run.sh").write_text("zero\n")
+    path.chmod(0o644)
+    one, two = attempt(job, "one"), attempt(job, "two")
+    await one.stage("edit_file", path="run.sh", old="zero\n", new="one\n")
+    await one.stage("edit_file", path="run.sh", old="one\n", new="zero\n")
+    path.chmod(0o755)
+    await two.stage("edit_file", path="run.sh", old="zero\n", new="two\n")
+    await win(job, one)
+    told = await two.merged()
+    assert ("conflicted", ["files:run.sh"]) == (told.state, told.keys)
+
+
 async def test_a_moved_call_runs_after_the_commit_of_its_job(job: Scene) -> None:
     """Under its own permit, behind the changes, in the order in which winners were moved."""
     first, second = attempt(job, "first"), attempt(job, "second", 1)

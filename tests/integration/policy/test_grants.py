@@ -204,6 +204,17 @@ async def test_the_history_says_where_a_grant_was_and_is(
     ]
 
 
+async def test_a_use_comes_back_once(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """However often it is told that its call did not run, a grant lets through no more calls than it was given for."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    first, second = a_shipment(limited), a_shipment(limited)
+    await limited_replica.send(first)
+    await limited_replica.send(second)
+    for _ in range(2):
+        await limited_replica.send(a_refusal(first.call))
+    assert [2] == await uses_left(limited_replica)
+
+
 async def test_an_expired_grant_covers_nothing(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
     """The database's clock says when it is over."""
     await limited_replica.send(an_asked_grant(limited, approver))
