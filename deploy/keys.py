@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +34,8 @@ from placet.contracts.signing import (
 PUBLIC = "public"
 #: Who changes keys holds it; only who may change them can open it.
 LOCK = "lock"
+#: So old is an announced key before it may sign: two runs at once never do both steps, whichever begins first.
+ANNOUNCED_SECONDS = 60
 _PRIVATE = ("*.private.json", "*.next.json")
 _ANNOUNCED = (
     "{kid} is announced and signs nothing yet: restart every service, so that each knows it, then run this again"
@@ -40,6 +44,11 @@ _IN_USE = (
     "{kid} signs from the next start of {signer} on: restart it; what {before} has signed stays good until --forget"
 )
 _MEANWHILE = "another run has just changed these keys: look at --list, and run this again if it is still to be done"
+_TOO_YOUNG = (
+    "{kid} was announced just now: restart every service, then run this again in {seconds} seconds, or at once with"
+    " --restarted"
+)
+_NOT_ANNOUNCED = "no key of {signer} is announced: do so first (--rotate {signer}, without --restarted)"
 _HALF_GONE = "is taken back in some folders only: take it back once more (--forget), and restart every service"
 
 
@@ -71,12 +80,13 @@ def create_folders(root: Path, owner: int | None = None) -> list[Path]:
     return made
 
 
-def rotate(root: Path, signer: str) -> str:
+def rotate(root: Path, signer: str, *, restarted: bool = False) -> str:
     """Announce a new key of `signer`, or, where one is announced, have it sign; return what is to be done now.
 
     It is announced once every folder has it: where publishing it failed half-way, it is announced again. Raises
-    KeysUnusable, also where the signer has no key here, and PlacetError where it had to wait for another run: both
-    steps may not follow each other without a restart.
+    KeysUnusable, also where the signer has no key here, and PlacetError where it had to wait for another run, or was
+    announced less than a minute ago: both steps may not follow each other without a restart. Who has `restarted`
+    every service since need not wait for that minute.
     """
     with in_turn(root) as waited:
         if waited:
@@ -85,15 +95,21 @@ def rotate(root: Path, signer: str) -> str:
         now, following = folder / f"{signer}.private.json", folder / f"{signer}.next.json"
         before = key_id(now)
         if not following.exists():
+            if restarted:
+                raise PlacetError(_NOT_ANNOUNCED.format(signer=signer))
             create_next(folder, signer)
         kid = key_id(following)
         announced = all(kid in {key["kid"] for key in public_keys(each)} for each in _folders(root))
         if announced:
+            left = math.ceil(following.stat().st_mtime + ANNOUNCED_SECONDS - time.time())
+            if left > 0 and not restarted:
+                raise PlacetError(_TOO_YOUNG.format(kid=kid, seconds=left))
             following.replace(now)
         create_keys(folder, [signer])
         _publish(root)
         if announced:
             return _IN_USE.format(kid=kid, signer=signer, before=before)
+        following.touch()
         return _ANNOUNCED.format(kid=kid)
 
 
@@ -188,6 +204,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print each key, whose it is, and what it is good for")
     parser.add_argument("--rotate", choices=sorted(SIGNERS), help="announce a new key; the second time, have it sign")
     parser.add_argument(
+        "--restarted", action="store_true", help="with --rotate: every service was restarted since it was announced"
+    )
+    parser.add_argument(
         "--forget", metavar="KID", help="take a public key back: nothing that it signed is good any more"
     )
     options = parser.parse_args(_joined(arguments))
@@ -215,7 +234,7 @@ def _done(options: argparse.Namespace) -> list[str]:
     if options.list:
         return ["  ".join(row) for row in listed(root)] or ["no keys"]
     if options.rotate:
-        told = [rotate(root, options.rotate)]
+        told = [rotate(root, options.rotate, restarted=options.restarted)]
     elif options.forget:
         if not (count := forget(root, options.forget)):
             raise PlacetError(f"no key here has the id {options.forget}")

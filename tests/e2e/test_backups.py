@@ -271,8 +271,8 @@ async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_pa
         assert "another process runs" in placet("", "restore", str(folder), "--data", str(embedded.data)).stderr
         embedded.stop()
         stolen = key_id(embedded.data / "keys" / "policy.private.json")
-        for _ in range(2):
-            keys.rotate(embedded.data / "keys", "policy")
+        for restarted in (False, True):
+            keys.rotate(embedded.data / "keys", "policy", restarted=restarted)
         keys.forget(embedded.data / "keys", stolen)
         told = restored("", str(folder), "--data", str(embedded.data), "--replace")
         assert ({}, [stolen]) == (told["calls"], told["keys_taken_back"])

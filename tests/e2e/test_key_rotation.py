@@ -30,7 +30,7 @@ async def test_a_call_that_waits_outlives_new_keys_of_every_signer(tmp_path: Pat
     house.start()
     house.stop()
     for signer in SIGNERS:
-        keys.rotate(house.data / "keys", signer)
+        keys.rotate(house.data / "keys", signer, restarted=True)
     house.start()
     admin = house.caller()
     assert 200 == (await admin.decide(card, "approve")).status_code

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import stat
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import IO
 
@@ -65,12 +67,30 @@ def test_a_new_key_is_known_everywhere_before_it_signs(tmp_path: Path, layout: L
     before = signed(own)
     first = keys.rotate(tmp_path, "policy")
     meanwhile, verifier = signed(own), load_verifier(others)
-    second = keys.rotate(tmp_path, "policy")
+    second = keys.rotate(tmp_path, "policy", restarted=True)
     after = signed(own)
     ids = [(load_signer(own, "policy").key.kid or "none") in each for each in (first, second)]
     assert [True, True] == ids
     assert ["1"] * 3 == [verifier.verify(PURPOSE, token)["call"] for token in (before, meanwhile, after)]
     assert [True] * 3 == [good(others, token) for token in (before, meanwhile, after)]
+
+
+@LAYOUTS
+def test_a_second_run_right_behind_the_first_is_no_second_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], layout: Layout
+) -> None:
+    """Nobody can have restarted everything: it waits until the key is a minute old, or somebody says they did."""
+    own, _ = layout(tmp_path)
+    before, rotate = load_signer(own, "policy").key.kid, [str(tmp_path), "--rotate", "policy"]
+    assert [1, 0, 1] == [keys.main([*rotate, *more]) for more in (["--restarted"], [], [])]
+    said = capsys.readouterr().err.splitlines()
+    assert [True, True] == ["no key of policy is announced" in said[0], "or at once with --restarted" in said[1]]
+    assert before == load_signer(own, "policy").key.kid
+    announced = own / "policy.next.json"
+    then = announced.stat().st_mtime - keys.ANNOUNCED_SECONDS
+    os.utime(announced, (then, then))
+    assert 0 == keys.main(rotate)
+    assert before != load_signer(own, "policy").key.kid
 
 
 @pytest.mark.parametrize("other", ["approval", "policy", keys.PUBLIC])
@@ -82,7 +102,7 @@ def test_what_was_announced_half_way_is_announced_again(tmp_path: Path, other: s
     with pytest.raises(IsADirectoryError):
         keys.rotate(tmp_path, "policy")
     hindrance.rmdir()
-    told = [keys.rotate(tmp_path, "policy") for _ in range(2)]
+    told = [keys.rotate(tmp_path, "policy", restarted=restarted) for restarted in (False, True)]
     kid = load_signer(own, "policy").key.kid
     assert [f"{kid} is announced", f"{kid} signs from"] == [" ".join(each.split()[:3]) for each in told]
     assert (True, True) == (kid != before, good(others, signed(own)))
@@ -93,8 +113,8 @@ def test_the_next_start_keeps_what_is_announced_and_what_was_replaced(tmp_path: 
     """Making what is missing is part of every start."""
     own, others = layout(tmp_path)
     before = signed(own)
-    for _ in range(3):
-        keys.rotate(tmp_path, "policy")
+    for restarted in (False, True, False):
+        keys.rotate(tmp_path, "policy", restarted=restarted)
     listed = keys.listed(tmp_path)
     layout(tmp_path)
     assert (listed, True) == (keys.listed(tmp_path), good(others, before))
@@ -119,8 +139,8 @@ def test_a_stolen_key_is_taken_back(tmp_path: Path, layout: Layout) -> None:
     stolen, before = load_signer(own, "policy").key.kid or "", signed(own)
     with pytest.raises(PlacetError, match="is in use"):
         keys.forget(tmp_path, stolen)
-    for _ in range(2):
-        keys.rotate(tmp_path, "policy")
+    for restarted in (False, True):
+        keys.rotate(tmp_path, "policy", restarted=restarted)
     keys.forget(tmp_path, stolen)
     layout(tmp_path)
     assert (False, True) == (good(others, before), good(others, signed(own)))
@@ -131,8 +151,8 @@ def has_been_replaced(root: Path) -> tuple[str, str]:
     """Make keys of services that run apart, replace policy's, and return its old id and what it had signed."""
     own, _ = apart(root)
     stolen, before = load_signer(own, "policy").key.kid or "", signed(own)
-    for _ in range(2):
-        keys.rotate(root, "policy")
+    for restarted in (False, True):
+        keys.rotate(root, "policy", restarted=restarted)
     return stolen, before
 
 
@@ -165,8 +185,8 @@ def test_changes_at_once_take_turns(
     """Who waited takes back or makes what they were asked to; a new key does not go on before anybody has restarted."""
     own, others = layout(tmp_path)
     replaced, before = load_signer(own, "policy").key.kid or "", signed(own)
-    for _ in range(2):
-        keys.rotate(tmp_path, "policy")
+    for restarted in (False, True):
+        keys.rotate(tmp_path, "policy", restarted=restarted)
     listed, waits, flock = keys.listed(tmp_path), threading.Event(), fcntl.flock
 
     def lock(file: IO[str], how: int) -> None:
@@ -192,8 +212,8 @@ def test_the_next_start_of_one_machine_takes_back_what_was_begun(tmp_path: Path)
     """Its keys are made by the start itself, which knows of no command."""
     create_keys(tmp_path)
     stolen, before = load_signer(tmp_path, "policy").key.kid or "", signed(tmp_path)
-    for _ in range(2):
-        keys.rotate(tmp_path, "policy")
+    for restarted in (False, True):
+        keys.rotate(tmp_path, "policy", restarted=restarted)
     (hindrance := tmp_path / "public.new").mkdir()
     with pytest.raises(IsADirectoryError):
         keys.forget(tmp_path, stolen)
@@ -208,8 +228,8 @@ def test_a_full_disk_loses_nothing_that_was_taken_back(tmp_path: Path) -> None:
     stolen, before = has_been_replaced(tmp_path)
     keys.forget(tmp_path, stolen)
     next_one = load_signer(tmp_path / "policy", "policy").key.kid or ""
-    for _ in range(2):
-        keys.rotate(tmp_path, "policy")
+    for restarted in (False, True):
+        keys.rotate(tmp_path, "policy", restarted=restarted)
     (tmp_path / "policy" / "taken-back.new").mkdir()
     with pytest.raises(IsADirectoryError):
         keys.forget(tmp_path, next_one)
@@ -223,8 +243,8 @@ def test_a_backup_brings_no_stolen_key_again(tmp_path: Path) -> None:
     create_keys(here)
     stolen, before, voted = load_signer(here, "policy").key.kid or "", signed(here), load_signer(here, "gateway")
     shutil.copytree(here, backup)
-    for signer in ("policy", "policy", "gateway", "gateway"):
-        keys.rotate(here, signer)
+    for signer, restarted in product(("policy", "gateway"), (False, True)):
+        keys.rotate(here, signer, restarted=restarted)
     keys.forget(here, stolen)
     since = signed(here)
     assert [stolen] == keys.bring(backup, here) == keys.bring(backup, here)
@@ -238,8 +258,8 @@ def test_a_key_that_was_stolen_where_the_backup_was_made_signs_nowhere(tmp_path:
     create_keys(first)
     keys.bring(first, second)
     stolen = load_signer(first, "policy").key.kid
-    for _ in range(2):
-        keys.rotate(first, "policy")
+    for restarted in (False, True):
+        keys.rotate(first, "policy", restarted=restarted)
     keys.forget(first, stolen or "")
     told = [keys.bring(first, second) for _ in range(2)]
     create_keys(second)
