@@ -4,7 +4,7 @@
 --   SET placet.settled = '2026-01-01'; SET placet.moves = '[]';
 
 -- name: calls_wait_for_a_reason
--- 2: A call without an answer waits for people or an execution, its own or of its turn, or for an operator's word.
+-- 2: A call without an answer waits for people, an execution or a job, its own or of its turn, or an operator's word.
 SELECT min(tenant) AS tenant, call_id AS subject, 'no answer since ' || min(proposed_at) AS found
 FROM (
     SELECT c.tenant, c.call_id, c.proposed_at FROM agent.tool_calls AS c
@@ -17,6 +17,17 @@ FROM (
         AND NOT EXISTS (
             SELECT FROM executor.executions AS e WHERE e.conversation_id = c.conversation_id
                 AND coalesce(e.finished_at, 'infinity') >= current_setting('placet.settled')::timestamptz
+        )
+        AND NOT EXISTS (
+            SELECT FROM jobs.jobs AS j
+            WHERE j.tenant = c.tenant AND j.spec #>> '{caller,conversation_id}' = c.conversation_id
+                AND coalesce(j.ended_at, 'infinity') >= current_setting('placet.settled')::timestamptz
+                -- Behind another's, as long as it has none itself.
+                AND (j.spec #>> '{caller,call_id}' = c.call_id OR NOT EXISTS (
+                    SELECT FROM jobs.jobs AS own
+                    WHERE own.tenant = c.tenant AND own.spec #>> '{caller,conversation_id}' = c.conversation_id
+                        AND own.spec #>> '{caller,call_id}' = c.call_id
+                ))
         )
     UNION ALL
     -- Each letter is read once, for whatever has the form of a call's id: of many calls and letters none is compared.

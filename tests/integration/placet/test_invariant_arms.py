@@ -35,6 +35,16 @@ _AGAIN = row("policy.verdicts", call_id="x", tool="pay", effect="allow", judged_
 #: Names the call in the middle of what nobody can read.
 _LETTER = {"dead_letter_id": "l", "body": f'[{{"d": "f{_ID}-{_ID}"'}
 
+_HAVE_DONE = call(tool="accomplish", proposed_at=LONG_AGO)
+
+
+def _job(call_id: str, conversation_id: str = "c", **said: Any) -> Row:
+    """Return a job that a call began."""
+    caller = {"caller": {"conversation_id": conversation_id, "call_id": call_id}}
+    return row(
+        "jobs.jobs", **{"job_id": "j", "state": "running", "spec": json.dumps(caller), "cost": 0, "cost_most": 0} | said
+    )
+
 
 def _claimed(permit_id: str, event: str = "claimed") -> Row:
     """Return a row of a call's history that names a permit."""
@@ -69,6 +79,19 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
     "letter that was discarded": (
         "calls_wait_for_a_reason",
         [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="discarded")],
+    ),
+    "job that ended, and answered nothing": (
+        "calls_wait_for_a_reason",
+        [_HAVE_DONE, _job("x", state="done", ended_at=LONG_AGO)],
+    ),
+    "job that ended before another one": (
+        "calls_wait_for_a_reason",
+        [_HAVE_DONE, _job("x", state="done", ended_at=LONG_AGO), _job("y", job_id="k")],
+    ),
+    "job of another tenant": ("calls_wait_for_a_reason", [_HAVE_DONE, _job("x", tenant="other")]),
+    "job of another conversation": (
+        "calls_wait_for_a_reason",
+        [call(tool="pay", proposed_at=LONG_AGO), _job("y", "d")],
     ),
     "execution without history": ("history_leads_to_the_state", [_RAN]),
     "approval without history": ("history_leads_to_the_state", [approval(created_at=LONG_AGO)]),
@@ -118,6 +141,24 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
     "letter that waits": (
         "calls_wait_for_a_reason",
         [call(call_id=_ID, proposed_at=LONG_AGO), row("dead_letters.dead_letters", **_LETTER, state="open")],
+    ),
+    **{
+        f"job that is {state}": ("calls_wait_for_a_reason", [_HAVE_DONE, _job("x", state=state)])
+        for state in ("dividing", "running", "waiting", "withdrawing")
+    },
+    "job that ended just now": (
+        "calls_wait_for_a_reason",
+        [_HAVE_DONE, _job("x", state="done", ended_at="infinity")],
+    ),
+    "job of another call of the turn": ("calls_wait_for_a_reason", [_HAVE_DONE, _job("y")]),
+    "job of a job's attempt": (
+        "calls_wait_for_a_reason",
+        [
+            _HAVE_DONE,
+            _job("x"),
+            call(call_id="y", conversation_id="d", tool="accomplish", proposed_at=LONG_AGO),
+            _job("y", "d", job_id="k"),
+        ],
     ),
     "letter of no call": ("calls_wait_for_a_reason", [row("dead_letters.dead_letters", **_LETTER, state="open")]),
     "ran as it was judged": ("approved_is_what_ran", [_began('{"digest": "d1"}'), _ALLOWED]),
