@@ -4,7 +4,7 @@
 --   SET placet.settled = '2026-01-01'; SET placet.moves = '[]';
 
 -- name: calls_wait_for_a_reason
--- 2: A call without an answer waits for people, an execution or a job, its own or of its turn, or an operator's word.
+-- 2: A call without an answer waits for people, an execution, a job, a slot or an operator, itself or with its turn.
 SELECT min(tenant) AS tenant, call_id AS subject, 'no answer since ' || min(proposed_at) AS found
 FROM (
     SELECT c.tenant, c.call_id, c.proposed_at FROM agent.tool_calls AS c
@@ -30,11 +30,12 @@ FROM (
                 ))
         )
     UNION ALL
-    -- Each letter is read once, for whatever has the form of a call's id: of many calls and letters none is compared.
+    -- Each letter, and each permit that waits for a slot, is read once, for whatever has the form of a call's id: of many
+    -- calls and letters none is compared.
     SELECT NULL, named[1], NULL
-    FROM dead_letters.dead_letters AS d,
-        regexp_matches(d.body, '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') AS named
-    WHERE d.state = 'open'
+    FROM (
+        SELECT body FROM dead_letters.dead_letters WHERE state = 'open' UNION ALL SELECT body FROM executor.parked
+    ) AS held, regexp_matches(body, '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') AS named
 ) AS waiting
 GROUP BY call_id HAVING count(tenant) = count(*)
 

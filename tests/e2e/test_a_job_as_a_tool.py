@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
+from placet.cli import invariants
 from tests.conftest import migrate
 from tests.e2e.test_embedded import Embedded
 from tests.e2e.test_job_commits import REPLICAS, files
@@ -104,6 +106,20 @@ async def test_a_job_answers_a_call_across_kills(ada: Visitor, grace: Caller, ho
     assert ("succeeded", "done") == (result["kind"], result["data"]["state"])
     assert '{"only": {"answer": "done"}}' == await ada.see_answer()
     assert {"list.txt": "one\n"} == files(house.folder)
+
+
+async def test_a_call_waits_for_its_job_while_people_are_asked(ada: Visitor, grace: Caller, house: System) -> None:
+    """Inv. 2: however long they take, `placet verify` knows what the call waits for."""
+    await ada.say("Have it done: Add the line late to late.txt.")
+    card = await ada.see_card()
+    with psycopg.connect(house.database_url) as connection:
+        calls = "SELECT call_id FROM agent.tool_calls WHERE conversation_id = %s AND state <> 'answered'"
+        [(call_id,)] = connection.execute(calls, [ada.conversation]).fetchall()
+    found = invariants.check(house.database_url, settled_after_seconds=0)
+    [broken] = [rows for each, rows in found.items() if each.name == "calls_wait_for_a_reason"]
+    assert (await grace.decide(card, "deny")).is_success
+    await ada.see(is_result("accomplish"))
+    assert call_id not in {each.subject for each in broken or ()}
 
 
 async def test_a_job_within_a_job_is_refused(ada: Visitor, grace: Caller) -> None:

@@ -160,6 +160,10 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
             _job("y", "d", job_id="k"),
         ],
     ),
+    "permit that waits for a slot": (
+        "calls_wait_for_a_reason",
+        [call(call_id=_ID, proposed_at=LONG_AGO), row("executor.parked", event_id="e", body=_LETTER["body"])],
+    ),
     "letter of no call": ("calls_wait_for_a_reason", [row("dead_letters.dead_letters", **_LETTER, state="open")]),
     "ran as it was judged": ("approved_is_what_ran", [_began('{"digest": "d1"}'), _ALLOWED]),
     "given up before it began": ("approved_is_what_ran", [execution(call="", permit_issuer="policy"), _ALLOWED]),
