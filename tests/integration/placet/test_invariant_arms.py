@@ -164,6 +164,22 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
         "calls_wait_for_a_reason",
         [call(call_id=_ID, proposed_at=LONG_AGO), row("executor.parked", event_id="e", body=_LETTER["body"])],
     ),
+    "approved, behind a call of its answer that waits for people": (
+        "calls_wait_for_a_reason",
+        [
+            call(proposed_at=LONG_AGO),
+            approval(conversation_id="c", turn_id="t", closed_at=LONG_AGO),
+            approval(approval_id="b", call_id="y", conversation_id="c", turn_id="t", expires_at="infinity"),
+        ],
+    ),
+    "approved, behind a call of its answer that runs": (
+        "calls_wait_for_a_reason",
+        [
+            call(proposed_at=LONG_AGO),
+            approval(conversation_id="c", turn_id="t", closed_at=LONG_AGO),
+            execution(call_id="y", conversation_id="c"),
+        ],
+    ),
     "letter of no call": ("calls_wait_for_a_reason", [row("dead_letters.dead_letters", **_LETTER, state="open")]),
     "ran as it was judged": ("approved_is_what_ran", [_began('{"digest": "d1"}'), _ALLOWED]),
     "given up before it began": ("approved_is_what_ran", [execution(call="", permit_issuer="policy"), _ALLOWED]),
