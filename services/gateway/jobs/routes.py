@@ -150,7 +150,7 @@ async def cancel(deps: DepsOf, caller: CallerOf, job_id: JobId) -> JobOut:
     responses={
         200: {"description": "Events.", "content": {"text/event-stream": {}}},
         204: {"description": "The job is over, and its log has no later line: do not ask again."},
-        **described(400, 401, 403, 404, 503),
+        **described(400, 401, 403, 404, 429, 503),
     },
 )
 async def follow(
@@ -167,6 +167,7 @@ async def follow(
     if over and start == job["log_seq"]:
         return Response(status_code=204)
     topic = job_topic(caller.tenant, job_id)
+    deps.job_log.limits.check(caller, topic)
 
     async def frames() -> Any:
         async with aclosing(deps.job_log.follow_topics(caller, topic, (topic,), start)) as entries:

@@ -21,22 +21,27 @@ SPEC = {"task": "Everything.", "plan": JobPlan().model_dump(), "budget": JobBudg
 NONE: dict[str, Any] = {"flags": [], "reason": "", "input_tokens": 0, "output_tokens": 0, "calls": 0, "asked_again": 0}
 
 
+def put_job(made: House) -> None:
+    """Put a job there of which one attempt runs and one is over."""
+    now = made.query("SELECT now()")[0][0]
+    place = {"tenant": "acme", "job_id": JOB}
+    insert(made.url, "jobs", **place, agent="default", author="person:ada", state="running", changes="", entries=0,
+           spec=SPEC, tasks=1, decided=0, active=1, attempts=2, running=1, flagged=1, agreed=0, cast=0, tokens=0,
+           cost=0.0, unpriced=False, reason="", log_seq=0, created_at=now)  # fmt: skip
+    insert(made.url, "job_tasks", **place, number=1, task_id="a", text="Do a.", state="running", needs="{}",
+           produces="{}", group_number=0, k=1, votes={}, drawn=2, drawn_before=0, running=1, reason="")  # fmt: skip
+    for number, state in enumerate(("flagged", "running"), 1):
+        attempt = {"attempt_id": f"attempt-{number}", "attempt": number, "conversation_id": f"acme_a{number}"}
+        insert(made.url, "job_attempts", **place, number=1, **attempt, state=state, begun_at=now,
+               **NONE | {"flags": "{}"})  # fmt: skip
+        ask(made, f"acme_a{number}", f"card-{number}")
+
+
 @pytest.fixture
 async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
-    """One gateway, and a job of which one attempt runs and one is over."""
+    """One gateway, and a job."""
     async with open_house(gateway_database_url, tmp_path) as made:
-        now = made.query("SELECT now()")[0][0]
-        place = {"tenant": "acme", "job_id": JOB}
-        insert(made.url, "jobs", **place, agent="default", author="person:ada", state="running", changes="", entries=0,
-               spec=SPEC, tasks=1, decided=0, active=1, attempts=2, running=1, flagged=1, agreed=0, cast=0, tokens=0,
-               cost=0.0, unpriced=False, reason="", log_seq=0, created_at=now)  # fmt: skip
-        insert(made.url, "job_tasks", **place, number=1, task_id="a", text="Do a.", state="running", needs="{}",
-               produces="{}", group_number=0, k=1, votes={}, drawn=2, drawn_before=0, running=1, reason="")  # fmt: skip
-        for number, state in enumerate(("flagged", "running"), 1):
-            attempt = {"attempt_id": f"attempt-{number}", "attempt": number, "conversation_id": f"acme_a{number}"}
-            insert(made.url, "job_attempts", **place, number=1, **attempt, state=state, begun_at=now,
-                   **NONE | {"flags": "{}"})  # fmt: skip
-            ask(made, f"acme_a{number}", f"card-{number}")
+        put_job(made)
         yield made
 
 
@@ -98,3 +103,16 @@ async def test_a_job_that_asks_about_its_changes_says_so(house: House, client: h
     house.query("UPDATE read.approvals SET state = 'denied'")
     ask(house, job_conversation_id("acme", "job-conversation", JOB), "card-3")
     assert ["card-3"] == (await client.get(f"/v1/jobs/{JOB}")).json()["waits_for"]
+
+
+async def test_one_stream_more_than_a_caller_may_have_is_refused(gateway_database_url: str, tmp_path: Path) -> None:
+    """Before anything is answered: a stream that only ended would be asked for again and again."""
+    path = f"/v1/jobs/{JOB}/events"
+    async with open_house(gateway_database_url, tmp_path, gateway_key_streams=1) as house:
+        put_job(house)
+        async with house.client(house.key("chat")) as client, client.stream("GET", path) as first:
+            # It ends when nobody reads it any more.
+            told = first.aiter_lines()
+            assert (200, "retry: 1000") == (first.status_code, await anext(told))
+            refused = await client.get(path)
+    assert (429, "urn:placet:problem:too-many-streams") == (refused.status_code, refused.json()["type"])
