@@ -88,8 +88,7 @@ async def erase(database: Database, name: str) -> Erased:
     async with database.single() as connection:
         namesakes = await namesakes_of(connection, identity)
         known = Forgetting(identity, f"erased-{token_hex(6)}", tenant, namesakes=namesakes)
-        whose = {"identity": identity, "pattern": known.pattern, "tenant": tenant}
-        named = await connection.run(QUERIES.sealed_with_name, **whose)
+        named = await connection.run(QUERIES.sealed_with_name, pattern=known.pattern, **known.whose)
     # This connection has nothing but the turn, which goes with the process however it ends.
     async with database.transaction() as turn:
         await turn.run(QUERIES.take_erasing_turn)
@@ -102,34 +101,32 @@ async def erase(database: Database, name: str) -> Erased:
 
 async def _erase(database: Database, forgetting: Forgetting, name: str) -> Erased:
     """Erase them, as the only erasure."""
-    identity, tenant = forgetting.identity, forgetting.tenant
-    visitor = name.removeprefix(ANONYMOUS) if tenant else ""
     async with database.single() as connection:
-        rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor, tenant=tenant)
+        rows = await connection.run(QUERIES.opened_by, visitor=forgetting.visitor, **forgetting.whose)
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
         known = theirs or rows or await forgetting.is_needed(connection)
-        rows = await connection.run(QUERIES.left_to_visitors, identity=identity)
+        rows = await connection.run(QUERIES.left_to_visitors, identity=forgetting.identity)
         others = [f"{row['tenant']}/{ANONYMOUS}{row['conversation_id']}" for row in rows]
     if not known:
         return Erased("", 0, [], 0)
     try:
-        forgetting, history = await _erased(database, forgetting, name, visitor, theirs)
+        forgetting, history = await _erased(database, forgetting, name, theirs)
     except _GoesOnError as goes_on:
         return Erased("", 0, goes_on.left, 0)
     gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
-    left = await _finished(database, forgetting, visitor)
+    left = await _finished(database, forgetting)
     return Erased(forgetting.pseudonym, gone, left, history, others)
 
 
 async def _erased(
-    database: Database, forgetting: Forgetting, name: str, visitor: str, theirs: Sequence[tuple[str, str]]
+    database: Database, forgetting: Forgetting, name: str, theirs: Sequence[tuple[str, str]]
 ) -> tuple[Forgetting, int]:
     """Erase them everywhere but in their conversations; return what forgets them there, and the rows of the history.
 
     Raises _GoesOnError.
     """
-    pseudonym, whose = forgetting.pseudonym, {"identity": forgetting.identity, "tenant": forgetting.tenant}
+    pseudonym, whose = forgetting.pseudonym, forgetting.whose
     async with database.transaction() as connection:
         # Their conversations are locked before they are looked at, and stay so.
         if left := sorted({*await _in_act(connection, forgetting), *await _going_on(connection, theirs)}):
@@ -147,22 +144,22 @@ async def _erased(
         gone_by: dict[str, list[str]] = {}
         for service in SERVICES:
             lists = {"own": own, "results": [*own, *told], "permitted": [*own, *decided]}
-            for row in await _erase_history(connection, service, forgetting, visitor, lists):
+            for row in await _erase_history(connection, service, forgetting, lists):
                 gone_by.setdefault(row["tenant"], []).append(row["said"])
         await _record_erasure(connection, pseudonym, gone_by)
         await forgetting.lock_approvals(connection)
         await _blank(connection, forgetting, name, [*own, *decided])
-        await connection.run(QUERIES.forget_unwritten, visitor=visitor, tenant=forgetting.tenant)
+        await connection.run(QUERIES.forget_unwritten, visitor=forgetting.visitor, tenant=forgetting.tenant)
         # With the words themselves: whoever erases once more after this was cut off would not know what to look for.
         await _forget(connection, forgetting, but="gateway.conversations")
     return forgetting, sum(map(len, gone_by.values()))
 
 
-async def _finished(database: Database, forgetting: Forgetting, visitor: str) -> list[str]:
+async def _finished(database: Database, forgetting: Forgetting) -> list[str]:
     """Forget them where their conversations were; return what is left of these, and what they began meanwhile."""
-    whose, found = {"identity": forgetting.identity, "tenant": forgetting.tenant}, set()
+    whose, found = forgetting.whose, set()
     async with database.transaction() as connection:
-        rows = await connection.run(QUERIES.opened_by, visitor=visitor, **whose)
+        rows = await connection.run(QUERIES.opened_by, visitor=forgetting.visitor, **whose)
         left = {row["conversation_id"] for row in rows}
     try:
         async with database.transaction() as connection:
@@ -199,7 +196,7 @@ async def _forget(connection: Connection, forgetting: Forgetting, *, but: str) -
     """
     await forgetting.forget(connection, but=but)
     renamed = Forgetting(forgetting.new_name, tenant=forgetting.tenant)
-    rows = await connection.run(QUERIES.still_written, identity=renamed.identity, tenant=renamed.tenant)
+    rows = await connection.run(QUERIES.still_written, **renamed.whose)
     if left := sorted({*(row["place"] for row in rows), *await _in_act(connection, renamed)}):
         raise _GoesOnError(left)
 
@@ -207,7 +204,7 @@ async def _forget(connection: Connection, forgetting: Forgetting, *, but: str) -
 async def _blank(connection: Connection, forgetting: Forgetting, name: str, calls: Sequence[str]) -> None:
     """Take away what somebody wrote and what was signed with their name, as are the permits of these calls."""
     identity, pseudonym, pattern = forgetting.identity, forgetting.pseudonym, forgetting.pattern
-    whose = {"identity": identity, "tenant": forgetting.tenant}
+    whose = forgetting.whose
     await connection.run(QUERIES.blank_decisions, pattern=pattern, **whose)
     await connection.run(QUERIES.blank_stops, identity=identity)
     await connection.run(QUERIES.forget_comments, **whose)
@@ -231,9 +228,8 @@ async def _blank(connection: Connection, forgetting: Forgetting, name: str, call
 
 async def _in_act(connection: Connection, forgetting: Forgetting) -> list[str]:
     """Return where somebody is one of many: who they are matters until it ends."""
-    whose = {"identity": forgetting.identity, "tenant": forgetting.tenant}
-    decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, **whose)]
-    named = {**whose, "pattern": forgetting.pattern}
+    decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, **forgetting.whose)]
+    named = {**forgetting.whose, "pattern": forgetting.pattern}
     rows = await connection.run(QUERIES.in_act, calls=decided, **named)
     asked = await connection.run(QUERIES.may_have_asked, **named)
     return sorted({row["place"] for row in (*rows, *asked)})
@@ -273,7 +269,7 @@ async def erase_asked(database: Database) -> int:
 
 
 async def _erase_history(
-    connection: Connection, service: str, forgetting: Forgetting, visitor: str, lists: Mapping[str, Sequence[str]]
+    connection: Connection, service: str, forgetting: Forgetting, lists: Mapping[str, Sequence[str]]
 ) -> Sequence[Any]:
     """Take name, details and salt from rows that name somebody, or have what is taken away with them.
 
@@ -294,8 +290,7 @@ async def _erase_history(
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
-    whose = {"identity": forgetting.identity, "tenant": forgetting.tenant}
-    named = {**whose, "visitor": visitor, "pattern": forgetting.pattern}
+    named = {**forgetting.whose, "visitor": forgetting.visitor, "pattern": forgetting.pattern}
     return await connection.run(query(f"erase_{service}", statement), **lists, **named)
 
 

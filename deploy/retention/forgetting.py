@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.topology import SERVICES
+from placet.contracts.visitors import ANONYMOUS
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.retention.names import pattern_of, spelled
 from placet.runtime.queries import query
@@ -83,6 +84,13 @@ QUOTING: Mapping[str, str] = {
     **dict.fromkeys(("executor.workspaces", "jobs.attempts"), "conversation_id"),
     **dict.fromkeys(("jobs.jobs", "jobs.log", "jobs.tasks"), "job_id"),
 }
+#: Of tables that have no column for it: how a row says which tenant it is of. What is in none of them names no visitor.
+_WITHIN: Mapping[str, str] = {
+    "attempts": "(TABLE.conversation_id, :tenant) IN (SELECT conversation_id, tenant FROM agent.conversations)",
+    "outbox": ":tenant IN (SELECT CAST(event AS json) #>> '{data,tenant}' FROM unnest(TABLE.events) AS event)",
+    "tasks": "(TABLE.job_id, :tenant) IN (SELECT job_id, tenant FROM jobs.jobs)",
+    "workspace_entries": "(TABLE.workspace_id, :tenant) IN (SELECT workspace_id, tenant FROM executor.workspaces)",
+}
 #: Fields and columns that say why, or what was said.
 _QUOTES = frozenset(
     {"answer", "content", "detail", "edited", "error", "note", "text", "words"}
@@ -92,13 +100,6 @@ _QUOTES = frozenset(
 _KEPT = re.compile(
     r".*_id|(.*_)?(digest|arguments)|before|grant|kind|labels|proposed|response|stat(e|us)|summary|tool|type"
 )
-#: Of tables that have no column for it: how a row says which tenant it is of. What is in none of them names no visitor.
-_WITHIN: Mapping[str, str] = {
-    "attempts": "(TABLE.conversation_id, :tenant) IN (SELECT conversation_id, tenant FROM agent.conversations)",
-    "outbox": ":tenant IN (SELECT CAST(event AS json) #>> '{data,tenant}' FROM unnest(TABLE.events) AS event)",
-    "tasks": "(TABLE.job_id, :tenant) IN (SELECT job_id, tenant FROM jobs.jobs)",
-    "workspace_entries": "(TABLE.workspace_id, :tenant) IN (SELECT workspace_id, tenant FROM executor.workspaces)",
-}
 ANSWERED = frozenset({"agent.log", "agent.tool_calls"})
 #: Who writes messages in a conversation that are no quotes, and fields that say whose words stand beside them.
 _SPEAKERS = ("user", "operator")
@@ -123,6 +124,16 @@ class Forgetting:
     #: Others whose identities begin with theirs.
     namesakes: frozenset[str] = frozenset()
     _found: dict[tuple[str | None, str | None], _Found] = field(default_factory=dict)
+
+    @property
+    def whose(self) -> dict[str, str]:
+        """What statements find them by."""
+        return {"identity": self.identity, "tenant": self.tenant}
+
+    @property
+    def visitor(self) -> str:
+        """The name that their tenant's frontends give them; empty for people."""
+        return self.identity.removeprefix(ANONYMOUS) if self.tenant else ""
 
     @cached_property
     def pattern(self) -> str:

@@ -99,7 +99,7 @@ WHERE created_by = :identity AND visitor IS NULL
         SELECT FROM agent.messages AS m
         WHERE m.conversation_id = c.conversation_id AND m.author ->> 'kind' = 'visitor'
     )
-    OR :visitor <> '' AND :visitor = coalesce(visitor, conversation_id) AND (:tenant = '' OR tenant = :tenant)
+    OR tenant = :tenant AND :visitor = coalesce(visitor, conversation_id)
 
 -- name: left_to_visitors
 -- What somebody's key opened, and in which others, or they themselves, wrote with its token alone: nobody can tell.
@@ -116,7 +116,7 @@ SELECT conversation_id FROM agent.conversations WHERE conversation_id = ANY (:id
 
 -- name: forget_unwritten
 DELETE FROM gateway.conversations AS c
-WHERE :visitor <> '' AND :visitor = coalesce(visitor, conversation_id) AND (:tenant = '' OR c.tenant = :tenant)
+WHERE tenant = :tenant AND :visitor = coalesce(visitor, conversation_id)
     AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = c.conversation_id)
 
 -- name: decided_calls
@@ -132,7 +132,8 @@ WITH decided AS (
     WHERE (:tenant = '' OR tenant = :tenant)
         AND (resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity)
     UNION SELECT call_id, NULL FROM policy.verdicts
-    WHERE (:tenant = '' OR tenant = :tenant) AND starts_with(rule, 'grant:') AND starts_with(reason, 'Allowed from now on by ' || :identity || ', ')
+    WHERE (:tenant = '' OR tenant = :tenant) AND starts_with(rule, 'grant:')
+        AND starts_with(reason, 'Allowed from now on by ' || :identity || ', ')
 )
 SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
@@ -152,7 +153,8 @@ WHERE c.call_id = ANY (:calls::text[]) AND (
     OR EXISTS (SELECT FROM executor.parked AS p WHERE strpos(p.body, c.call_id) > 0)
 )
 UNION SELECT conversation_id FROM approval.approvals
-WHERE (:tenant = '' OR tenant = :tenant) AND state = 'pending' AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS text) ~ :pattern)
+WHERE (:tenant = '' OR tenant = :tenant) AND state = 'pending'
+    AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS text) ~ :pattern)
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops
 WHERE by_another AND resumed_at IS NULL AND stopped_by = :identity
 
