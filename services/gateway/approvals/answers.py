@@ -81,14 +81,14 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
     approval = await decisions.find(caller, answer.approval_id)
     if approval["conversation_id"] != topic.conversation_id and not await _shown(decisions, topic, answer.approval_id):
         raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
-    if answer.approved and (refusal := restored_since(approval)):
+    ask = Ask("approve" if answer.approved else "deny", answer.digest, answer.reason)
+    if refusal := restored_since(ask, approval):
         raise refusal
     if not answer.digest:
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
     # A plan stands in the conversation entry by entry, so two of them may be answered together.
     if answer.approved and several and not is_commit(approval["tool"]):
         refuse_risky(approval)
-    ask = Ask("approve" if answer.approved else "deny", answer.digest, answer.reason)
     if answer.leave_out:
         arguments, _ = await arguments_without(decisions.units.database, approval, answer.digest, answer.leave_out)
         ask = replace(ask, verb="edit", arguments=arguments)

@@ -114,8 +114,7 @@ class Consents:
             return None
         taken_as = TakenAs(approval_id=approval["approval_id"], decision=said.consent, summary=approval["summary"])
         ask = Ask(said.consent, approval["digest"], revision=approval["revision"], said=message.text.strip())
-        restored = restored_since(approval) if said.consent == "approve" else None
-        if refusal := restored or stopped_now(ask, approval):
+        if refusal := restored_since(ask, approval) or stopped_now(ask, approval):
             # Taken as an ordinary message it might withdraw the call, and what is stopped waits.
             raise refusal
         work.emit(message.model_copy(update={"taken_as": taken_as}))

@@ -279,13 +279,13 @@ def stopped_now(ask: Ask, approval: Row) -> Refused | None:
     return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
 
 
-def restored_since(approval: Row) -> Refused | None:
+def restored_since(ask: Ask, approval: Row) -> Refused | None:
     """Return why a card of a conversation lets nothing run: it was shown before a restore, and the call may have run.
 
     A conversation's log goes on as the backup had it, so its cards say nothing of that, and an answer to one may be as
     old: what clients sent before, they send again.
     """
-    if approval["state"] != "pending" or approval.get("restored_at") is None:
+    if ask.verb not in _LET_RUN or approval["state"] != "pending" or approval.get("restored_at") is None:
         return None
     title = "Placet was restored from a backup after this was asked: it may have run already."
     detail = "It can be approved where its card says so: in the inbox, in Slack, by mail, or over /v1/approvals."

@@ -126,12 +126,8 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
     chosen = {each[0]: each for each in items if each is not None}
     cards = await _cards(deps, caller, list(chosen))
 
-    async def outcome(number: int, *, unsure: bool) -> tuple[tuple[Waiting, str], bool]:
+    async def fault_of(number: int, *, unsure: bool) -> tuple[str, bool]:
         card = cards[number]
-        fault, late = await _decided(card, unsure=unsure)
-        return (card, fault), late
-
-    async def _decided(card: Waiting, *, unsure: bool) -> tuple[str, bool]:
         _, digest, revision = chosen[card.approval.id]
         if card.alone:
             why = text(language, card.alone)
@@ -146,14 +142,14 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
         return "" if decided else text(language, "Sent. The answer is taking longer than usual."), decided is None
 
     approved = [card.approval.id if verb == "approve" and not card.alone else "" for card in cards]
-    outcomes = await decide_in_turn(deps.runtime.database, caller.tenant, approved, outcome)
+    faults = await decide_in_turn(deps.runtime.database, caller.tenant, approved, fault_of)
     now = {card.approval.id: card for card in await _cards(deps, caller, list(chosen))}
     return render(
         "batch.html",
         language=caller.language,
         caller=caller,
         here="inbox",
-        outcomes=[(now.get(card.approval.id, card), fault) for card, fault in outcomes],
+        outcomes=[(now.get(card.approval.id, card), fault) for card, fault in zip(cards, faults, strict=True)],
         missing=len(chosen) - len(cards),
         set_up=set_up_was_run(),
         back=back_of(field(form, "back")),
