@@ -31,7 +31,7 @@ from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Restored, is_outage
-from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut, read_apart
+from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut, id_of, read_apart
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
 
@@ -321,8 +321,7 @@ def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]
         try:
             events.append(event_from(item, MESSAGES))
         except (ValidationError, ValueError, TypeError, AttributeError) as error:
-            event_id = str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
-            unreadable.append((_json_bytes(item), event_id, f"not an event we know: {_one_line(error)}"))
+            unreadable.append((_json_bytes(item), id_of(item), f"not an event we know: {_one_line(error)}"))
     return events, unreadable
 
 

@@ -50,7 +50,11 @@ def read_apart(body: bytes, why: str, read: Callable[[bytes], Read]) -> Read:
         return [], [(body, "", why)]
     for item, alone in zip(items, bodies, strict=True):
         found, bad = read(alone)
-        own_id = str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
         events += found
-        unreadable += [(letter, event_id or own_id, reason) for letter, event_id, reason in bad]
+        unreadable += [(letter, event_id or id_of(item), reason) for letter, event_id, reason in bad]
     return events, unreadable
+
+
+def id_of(item: Any) -> str:
+    """Return the id of what should be an event, as much of it as is kept; empty where it has none."""
+    return str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
