@@ -265,7 +265,7 @@ def _decide(
     if asks and not reason and needed in {"always", verb}:
         reason = typer.prompt("Why?")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
-    body |= ({"reason": reason} if reason else {}) | more
+    body |= _given({"reason": reason, "restored_at": approval.get("restored_at")}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
     if json:
         show_json(answer)

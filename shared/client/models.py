@@ -71,6 +71,8 @@ class Approval(Open):
     decision_reason: str | None = None
     #: Why an administrator has stopped such calls; None where nobody has. Nobody approves it until that is lifted.
     stopped: str | None = None
+    #: When Placet was restored from a backup since it was asked for: see first whether it ran. It goes back as it came.
+    restored_at: datetime | None = None
 
 
 class StagedChange(Open):

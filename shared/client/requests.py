@@ -75,7 +75,9 @@ def saying(text: str, message_id: str | None, author: str | None) -> dict[str, A
 
 def deciding(approval: Approval, decision: Verb, reason: str, more: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a decision about what was seen."""
-    seen = {"digest": approval.digest, "revision": approval.revision}
+    seen: dict[str, Any] = {"digest": approval.digest, "revision": approval.revision}
+    if approval.restored_at is not None:
+        seen["restored_at"] = approval.restored_at.isoformat()
     return {"decision": decision, **seen, **({"reason": reason} if reason else {}), **more}
 
 

@@ -166,8 +166,10 @@ async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
     receipt = await receipt_of(drill.operator, call_of(system, permitted)["call"])
     assert [] == [each for each in verify(receipt, keys) if not each.holds]
     assert ("ran", 202) == await resolved(drill, call_of(system, permitted)["call"])
-    assert (await drill.operator.get(f"/v1/approvals/{asked['approval_id']}"))["restored_at"]
-    assert 200 == (await drill.operator.decide(asked, "approve")).status_code
+    seen = (await drill.operator.get(f"/v1/approvals/{asked['approval_id']}"))["restored_at"]
+    # What was sent before, sent again, runs nothing: whoever says yes has seen that it may have run.
+    assert 409 == (await drill.operator.decide(asked, "approve")).status_code
+    assert 200 == (await drill.operator.decide(asked, "approve", restored_at=seen)).status_code
     await drill.runs(waiting, 2)
     assert [1, 0, 0] == [drill.begun(each) for each in (permitted, decided, later)]
     assert 200 == (await drill.operator.decide(decision, "deny")).status_code
@@ -279,6 +281,7 @@ async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_pa
         embedded.start()
         again = await embedded.caller().get("/v1/approvals?state=pending")
         assert [card["approval_id"]] == [each["id"] for each in again["items"]]
-        assert 200 == (await embedded.caller().decide(card, "approve")).status_code
+        seen = {"restored_at": again["items"][0]["restored_at"]}
+        assert 200 == (await embedded.caller().decide(card, "approve", **seen)).status_code
     finally:
         embedded.stop()

@@ -62,6 +62,9 @@ from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
 from tests.support.house import create_tables
 from tests.support.http import http_client
 
+#: Has the house restored, after all that waits was asked.
+RESTORED = "INSERT INTO gateway.restores (restored_at, backup_at) VALUES (now() + interval '1 minute', now())"
+
 READ = {
     "approvals": "approval_id text, tenant text, conversation_id text, call_id text, turn_id text, tool text,"
     " arguments text, digest text, schema_digest text, revision int, state text, summary text, rule text,"

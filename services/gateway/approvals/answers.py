@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalRule
 from placet.domain.risk import acts, why_alone
-from placet.gateway.approvals.decisions import Ask, Decisions, restored_since
+from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.approvals.leaving_out import arguments_without
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.store import shows_approval
@@ -82,8 +82,6 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
     if approval["conversation_id"] != topic.conversation_id and not await _shown(decisions, topic, answer.approval_id):
         raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
     ask = Ask("approve" if answer.approved else "deny", answer.digest, answer.reason)
-    if refusal := restored_since(ask, approval):
-        raise refusal
     if not answer.digest:
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
     # A plan stands in the conversation entry by entry, so two of them may be answered together.

@@ -16,7 +16,7 @@ from placet.contracts.messages import ConsentAnswered, DecisionAnswered, TakenAs
 from placet.domain.directory import Directory
 from placet.gateway.approvals import consent
 from placet.gateway.approvals.consent import Said
-from placet.gateway.approvals.decisions import Ask, Decisions, restored_since, stopped_now
+from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.conversations import store
@@ -114,10 +114,8 @@ class Consents:
             return None
         taken_as = TakenAs(approval_id=approval["approval_id"], decision=said.consent, summary=approval["summary"])
         ask = Ask(said.consent, approval["digest"], revision=approval["revision"], said=message.text.strip())
-        if refusal := restored_since(ask, approval) or stopped_now(ask, approval):
-            # Taken as an ordinary message it might withdraw the call, and what is stopped waits.
-            raise refusal
         work.emit(message.model_copy(update={"taken_as": taken_as}))
+        # What is refused is no ordinary message either: as one it might withdraw the call, and that is to wait.
         self.decisions.send(work, caller, approval, ask, decision_id)
         return Taken(Posted(place[1], message.message_id, taken_as.model_dump()), None)
 

@@ -60,6 +60,8 @@ class Ask:
     digest: str
     reason: str = ""
     revision: int | None = None
+    #: The restore that the card told of; a call from before one lets nobody approve it who was not told.
+    restored_at: datetime | None = None
     #: For `edit`: canonical JSON text.
     arguments: str = ""
     #: For `respond`.
@@ -174,7 +176,7 @@ class Decisions:
     def send(self, work: Work, caller: Caller, approval: Row, ask: Ask, decision_id: str) -> None:
         """Sign a decision and hand it over with a piece of work; whoever sends it has looked what the caller sees."""
         caller.need(Scope.DECIDE)
-        if refusal := stopped_now(ask, approval):
+        if refusal := _not_now(ask, approval):
             raise refusal
         work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval, work.now)))
 
@@ -271,24 +273,31 @@ def _no_approval() -> Refused:
     return Refused("There is no such approval.", status=404, kind="not-found")
 
 
-def stopped_now(ask: Ask, approval: Row) -> Refused | None:
-    """Return why nobody may let this call run now: it is stopped. What waits stays, and may be denied."""
+def _not_now(ask: Ask, approval: Row) -> Refused | None:
+    """Return why nobody may let this call run now; what waits stays, and may be denied."""
+    return _restored_since(ask, approval) or _stopped_now(ask, approval)
+
+
+def _stopped_now(ask: Ask, approval: Row) -> Refused | None:
     if ask.verb not in _LET_RUN or approval.get("stopped") is None:
         return None
     title = "An administrator has stopped such calls. It can be approved when they are allowed again."
     return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
 
 
-def restored_since(ask: Ask, approval: Row) -> Refused | None:
-    """Return why a card of a conversation lets nothing run: it was shown before a restore, and the call may have run.
+def _restored_since(ask: Ask, approval: Row) -> Refused | None:
+    """Return why a card lets nothing run that does not tell of a restore since: the call may have run.
 
-    A conversation's log goes on as the backup had it, so its cards say nothing of that, and an answer to one may be as
-    old: what clients sent before, they send again.
+    A conversation's log goes on as the backup had it, so its cards say nothing of that; other pages may have stood open
+    since before, and what programs sent before, they send again.
     """
-    if ask.verb not in _LET_RUN or approval["state"] != "pending" or approval.get("restored_at") is None:
+    if ask.verb not in _LET_RUN or approval["state"] != "pending" or approval.get("restored_at") == ask.restored_at:
         return None
     title = "Placet was restored from a backup after this was asked: it may have run already."
-    detail = "It can be approved where its card says so: in the inbox, in Slack, by mail, or over /v1/approvals."
+    detail = (
+        "Look at it again, and see first whether it ran. It can be approved in the inbox, in Slack, by mail, or over "
+        "/v1/approvals with its `restored_at`."
+    )
     return Refused(title, status=409, kind="restored", detail=detail)
 
 
@@ -297,7 +306,7 @@ async def _refused(connection: Connection, ask: Ask, approval: Row) -> Refused |
     if ask.verb == "edit" and is_commit(approval["tool"]) and approval.get("stopped") is not None:
         place = (approval["tenant"], approval["approval_id"])
         approval = {**approval, "stopped": await why_stopped(connection, *place, ask.arguments)}
-    return stopped_now(ask, approval) or await _no_edit(connection, ask, approval)
+    return _not_now(ask, approval) or await _no_edit(connection, ask, approval)
 
 
 async def _no_edit(connection: Connection, ask: Ask, approval: Row) -> Refused | None:

@@ -7,7 +7,16 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationInfo,
+    field_validator,
+)
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import GrantWish
@@ -126,6 +135,10 @@ class SeenIn(BaseModel):
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="The digest of the card that was shown.")]
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
     revision: Annotated[int, Strict(), Field(ge=1, le=2**31 - 1)] | None = None
+    restored_at: AwareDatetime | None = Field(
+        default=None,
+        description="The card's `restored_at`, where it has one: nothing is approved by who was not told of a restore.",
+    )
 
 
 class VoteIn(SeenIn):
@@ -203,6 +216,7 @@ class DecisionIn(SeenIn):
             self.digest,
             self.reason,
             self.revision,
+            self.restored_at,
             arguments="" if self.arguments is None else canonical_text(self.arguments),
             response=self.response,
             response_kind=self.response_kind,

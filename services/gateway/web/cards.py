@@ -104,7 +104,7 @@ async def decide(
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
     vote = form_model(form, CardVoteIn)
-    ask = Ask(vote.decision, vote.digest, vote.reason, vote.revision)
+    ask = Ask(vote.decision, vote.digest, vote.reason, vote.revision, vote.restored_at)
     row, left = await deps.decisions.find(caller, approval_id), left_in(form)
     try:
         ask = await without_left_out(deps, row, left, ask)

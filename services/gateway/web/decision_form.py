@@ -48,6 +48,7 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
     elif given["decision"] == "approve-again":
         given |= {"decision": "approve", "allow_from_now_on": _again(row)}
     given["reason"] = field(form, "reason").strip()
+    given["restored_at"] = field(form, "restored_at") or None
     given["to"] = _person(field(form, "to").strip())
     given["revision"] = _times(field(form, "revision"), 1) or None
     if kind := field(form, "response_kind"):

@@ -43,7 +43,7 @@ from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
 
-_ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})")
+_ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})(?:\.([0-9]{1,16}))?")
 
 Told = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 Seen = Annotated[
@@ -119,24 +119,22 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
     caller.need(Scope.DECIDE)
     language, verb = caller.language, field(form, "decision")
     reason = field(form, "reason").strip()[:REASON_MAX]
-    items = [_item(str(each)) for each in form.getlist("item")]
+    items = [_item(str(each), verb, reason) for each in form.getlist("item")]
     if verb not in {"approve", "deny"} or not items or len(items) > BATCH_MAX or None in items:
         words = text(language, "Select at least one card and at most {count}.", count=BATCH_MAX)
         raise Refused(words, status=400, kind="invalid-batch")
-    chosen = {each[0]: each for each in items if each is not None}
+    chosen = dict(each for each in items if each is not None)
     cards = await _cards(deps, caller, list(chosen))
 
     async def fault_of(number: int, *, unsure: bool) -> tuple[str, bool]:
         card = cards[number]
-        _, digest, revision = chosen[card.approval.id]
         if card.alone:
             why = text(language, card.alone)
             return text(language, "Not decided: {why}, so it must be decided on its own.", why=why), False
         try:
             if unsure:
                 raise not_in_turn()
-            ask = Ask("approve" if verb == "approve" else "deny", digest, reason, revision)
-            decided = await deps.decisions.decide(caller, card.approval.id, ask)
+            decided = await deps.decisions.decide(caller, card.approval.id, chosen[card.approval.id])
         except Refused as refusal:
             return text(language, "Not decided: {why}", why=in_words(refusal, language, caller.people)), False
         return "" if decided else text(language, "Sent. The answer is taking longer than usual."), decided is None
@@ -244,7 +242,10 @@ async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Wait
         return await waiting_of(connection, caller, rows, deps.directory(), tools)
 
 
-def _item(text: str) -> tuple[str, str, int] | None:
-    """Return approval, digest and revision of a checked card; None for what no card of ours says."""
-    found = _ITEM.fullmatch(text)
-    return (found[1], found[2], int(found[3])) if found else None
+def _item(checked: str, verb: str, reason: str) -> tuple[str, Ask] | None:
+    """Return what a checked card asks, by its approval; None for what no card of ours says."""
+    found = _ITEM.fullmatch(checked)
+    if found is None:
+        return None
+    restored_at = datetime.fromtimestamp(int(found[4]) / 1_000_000, UTC) if found[4] else None
+    return found[1], Ask("approve" if verb == "approve" else "deny", found[2], reason, int(found[3]), restored_at)

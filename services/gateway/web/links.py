@@ -186,7 +186,9 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
     caller = Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}), operator=operator)
     verb: Any = vote.verb
     grant = opened.again if vote.decision == AGAIN else None
-    ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision), grant=grant)
+    restored_at = approval["restored_at"]
+    told = restored_at if restored_at and int(vote.shown_at) > restored_at.timestamp() else None
+    ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision), told, grant=grant)
     try:
         ask = await without_left_out(deps, approval, opened.left, ask)
         decided = await deps.decisions.decide(caller, approval["approval_id"], ask, link=link.token_hash)

@@ -11,7 +11,7 @@ import pytest
 from placet.contracts.messages import ApprovalOpened, MessagePosted
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.failing_commits import failing_commits
-from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, said
+from tests.support.gateway import RESTORED, House, a_conversation, an_approval_row, insert, listen, said
 
 BY_MESSAGE: dict[str, Any] = {"by_message": True}
 
@@ -59,7 +59,7 @@ async def test_a_yes_to_a_card_from_before_a_restore_is_refused(
     """The card above it does not say that the call may have run since; a no counts."""
     conversation, token = await a_visitors_token(house)
     await a_card(house, conversation)
-    house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (now() + interval '1 minute', now())")
+    house.query(RESTORED)
     async with house.client(token) as visitor:
         answer = await visitor.post(f"/v1/conversations/{conversation}/messages", json={"text": word})
     assert (status, verbs) == (answer.status_code, [claims.verb for claims in house.approvers.claims])

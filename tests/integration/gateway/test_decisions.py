@@ -13,7 +13,7 @@ import pytest
 
 from placet.contracts.messages import DecisionAnswered
 from tests.builders import a_call
-from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
+from tests.support.gateway import RESTORED, House, a_conversation, an_approval_row, insert, open_house
 
 
 def a_waiting(house: House, **changes: Any) -> dict[str, Any]:
@@ -137,6 +137,35 @@ async def test_a_stale_card_cannot_decide(house: House) -> None:
         answer.json()["type"],
         answer.json()["digest"],
     )
+
+
+@pytest.mark.parametrize("verb", ["approve", "edit"])
+async def test_what_was_sent_before_a_restore_approves_nothing(house: House, verb: str) -> None:
+    """A program's yes of then does not know of the restore; who says which one the card told of approves it."""
+    row = a_waiting(house)
+    house.query(RESTORED)
+    more = {"arguments": {"amount": 1}} if verb == "edit" else {}
+    another = datetime.now(UTC).isoformat()
+    async with house.client(house.key("decide")) as client:
+        told = (await client.get(f"/v1/approvals/{row['approval_id']}")).json()["restored_at"]
+        item = {"id": row["approval_id"], "decision": verb, "digest": row["digest"], **more}
+        (batch,) = (await client.post("/v1/approvals/decisions", json={"items": [item]})).json()["items"]
+        before = [await decide(client, row, verb, **more, **seen) for seen in ({}, {"restored_at": another})]
+        after = await decide(client, row, verb, **more, restored_at=told)
+    assert (409, [409, 409], "urn:placet:problem:restored", 200) == (
+        batch["status"],
+        [answer.status_code for answer in before],
+        before[0].json()["type"],
+        after.status_code,
+    )
+
+
+async def test_what_was_sent_before_a_restore_denies(house: House) -> None:
+    """A no lets nothing run."""
+    row = a_waiting(house)
+    house.query(RESTORED)
+    async with house.client(house.key("decide")) as client:
+        assert 200 == (await decide(client, row, "deny")).status_code
 
 
 @pytest.mark.parametrize(("outcome", "status"), [("not_allowed", 403), ("not_found", 404)])

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.support.gateway import House, a_delivery_row, insert, open_house
+from tests.support.gateway import RESTORED, House, a_delivery_row, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold, proposed, vote
 from tests.support.system import until
 
@@ -201,6 +201,39 @@ async def test_a_stale_card_decides_nothing_and_shows_how_it_is_now(house: House
         "eve@example.org" in answer.text,
         "my reason" in answer.text,
     )
+
+
+async def test_a_page_from_before_a_restore_approves_nothing(house: House, browser: httpx.AsyncClient) -> None:
+    """It did not say that the call may have run since; drawn again it does, and then the yes counts."""
+    row = furnish(house)["mail"]
+    path = f"/inbox/{row['approval_id']}"
+    fields = Form(path, (await browser.get(path)).text).fields | {"decision": "approve"}
+    house.query(RESTORED)
+    stale = await browser.post(path, data=fields)
+    item = {"form_token": fields["form_token"], "item": f"{row['approval_id']}.{row['digest']}.1"}
+    together = await browser.post("/inbox/decisions", data=item | {"decision": "approve"})
+    pane = await browser.post(f"/ui/approvals/{row['approval_id']}/decisions", data=fields)
+    told, why = "Placet was restored from a backup after this was asked", "see first whether it ran"
+    assert (409, [True] * 5, []) == (
+        stale.status_code,
+        [*[told in answer.text for answer in (stale, pane)], *[why in each.text for each in (stale, together, pane)]],
+        house.approvers.claims,
+    )
+    seen = Form(path, stale.text).fields
+    assert (303, ["approve"]) == (
+        (await browser.post(path, data=seen | {"decision": "approve"})).status_code,
+        [claims.verb for claims in house.approvers.claims],
+    )
+
+
+async def test_what_is_checked_on_a_list_after_a_restore_is_approved(house: House, browser: httpx.AsyncClient) -> None:
+    """Its cards told of it: each box carries the restore that it was drawn after."""
+    row = furnish(house)["mail"]
+    house.query(RESTORED)
+    page = (await browser.get("/inbox")).text
+    (item,) = re.findall(rf'name="item" form="batch" value="({row["approval_id"]}[^"]*)"', page)
+    fields = {"form_token": Form("/sign-out", page).fields["form_token"], "item": item, "decision": "approve"}
+    assert "1 of 1 decided" in (await browser.post("/inbox/decisions", data=fields)).text
 
 
 async def test_a_second_decision_is_told_who_was_first(house: House, browser: httpx.AsyncClient) -> None:

@@ -119,6 +119,18 @@ async def test_a_link_says_that_such_calls_are_stopped(house: House) -> None:
     )
 
 
+@pytest.mark.parametrize(("restored", "status", "verbs"), [("-1 hour", 303, ["approve"]), ("1 hour", 409, [])])
+async def test_a_link_s_page_approves_what_it_told_of(
+    house: House, restored: str, status: int, verbs: list[str]
+) -> None:
+    """A page that was shown before a restore does not say that the call may have run since."""
+    row = waiting(house, created_at=datetime.now(UTC) - timedelta(hours=2))
+    house.query("INSERT INTO gateway.restores VALUES (now() + %s::interval, now() - interval '3 hours')", restored)
+    async with house.client() as browser:
+        sent = await choose(browser, f"/l/{a_link(house.url, row)}", decision="approve")
+    assert (status, verbs) == (sent.status_code, [claims.verb for claims in house.approvers.claims])
+
+
 async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:
     """It looks, follows every address and sends what it finds, ten times; then the person decides."""
     path = f"/l/{a_link(house.url, waiting(house))}"

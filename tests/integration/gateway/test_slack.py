@@ -333,6 +333,15 @@ async def test_more_says_that_the_house_was_restored(scene: Scene) -> None:
     assert "restored from a backup" in (await scene.view())["blocks"][0]["text"]["text"]
 
 
+async def test_a_card_in_slack_that_tells_of_a_restore_approves(scene: Scene) -> None:
+    """A restore has its cards shown anew."""
+    _, card = scene.waiting()
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    scene.house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%s, %s)", soon, soon)
+    await scene.person().click(card, names.APPROVE)
+    assert ["approve"] == [claims.verb for claims in scene.house.approvers.claims]
+
+
 async def test_edited_arguments_come_from_the_tool_s_form(scene: Scene) -> None:
     """Edit opens one input per argument of the schema; what is submitted is a whole new object, canonical."""
     _, card = scene.waiting(approval_rule={"edits": True})
