@@ -114,6 +114,8 @@ class Plan:
     entries: tuple[Entry, ...]
     #: Entries that the commit at hand does not have any more: people left them out.
     left_out: tuple[Entry, ...] = ()
+    #: Whether Placet was restored from a backup since one of its entries was staged: it may have been made meanwhile.
+    restored: bool = False
 
     @property
     def calls(self) -> tuple[Entry, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from placet.contracts.messages import ApprovalOpened
@@ -39,8 +41,15 @@ async def load_plans(work: Work, opened: Sequence[ApprovalOpened], tools: Catalo
             continue
         place = workspace["workspace_id"]
         proposed = entries_of(each.call.shown_arguments)
-        found[each.approval_id] = plan_of(workspace, entries.get(place, ()), changes.get(place, ()), proposed, critical)
+        rows = entries.get(place, ())
+        plan = plan_of(workspace, rows, changes.get(place, ()), proposed, critical)
+        found[each.approval_id] = replace(plan, restored=_is_from_before(rows, proposed, work.restored_at))
     return found
+
+
+def _is_from_before(entries: Sequence[Mapping[str, Any]], proposed: Collection[str], restored: datetime | None) -> bool:
+    """Tell whether one of the proposed entries was staged before the house was restored."""
+    return restored is not None and any(row["staged_at"] < restored for row in entries if row["call_id"] in proposed)
 
 
 def _by_workspace(rows: Sequence[Any]) -> dict[str, list[Mapping[str, Any]]]:

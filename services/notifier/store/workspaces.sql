@@ -3,7 +3,8 @@ SELECT workspace_id, tenant, conversation_id, state
 FROM read.workspaces WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text[])
 
 -- name: list_entries
-SELECT call_id, workspace_id, position, tool, kind, digest, keys, summary, state, error, shown_arguments
+SELECT call_id, workspace_id, position, tool, kind, digest, keys, summary, state, error, shown_arguments,
+    staged_at
 FROM read.workspace_entries
 WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text[])
 ORDER BY workspace_id, position

@@ -21,7 +21,7 @@ _VIEWS = (
     "CREATE TABLE IF NOT EXISTS read.stops (tenant text, tool text, agent text, reason text)",
     """CREATE TABLE IF NOT EXISTS read.workspace_entries (
         call_id text, workspace_id text, tenant text, position int, tool text, kind text, digest text, keys text[],
-        summary text, state text, error text, shown_arguments text
+        summary text, state text, error text, shown_arguments text, staged_at timestamptz DEFAULT now()
     )""",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -442,6 +443,8 @@ async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, 
 
 
 WORKSPACES = """
+DROP TABLE IF EXISTS read.workspaces, read.workspace_changes;
+DELETE FROM read.workspace_entries;
 CREATE TABLE read.workspaces AS SELECT 'w' AS workspace_id, 'acme' AS tenant, 'conversation-1' AS conversation_id,
     'open' AS state;
 INSERT INTO read.workspace_entries VALUES ('c1', 'w', 'acme', 1, 'write_file', 'change', '0', ARRAY['files:a.md'],
@@ -451,6 +454,18 @@ CREATE TABLE read.workspace_changes AS SELECT 'c1' AS call_id, 0 AS ordinal, 'w'
     NULL::int AS base_mode, 'x' AS after_digest, 9 AS after_size, 420 AS after_mode, 'Create a.md (+1 -0)' AS summary,
     false AS "binary", 1 AS added, 0 AS removed;
 """
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_commit_s_card_tells_of_a_restore_since_its_entries_were_staged(replica: Replica, hours: int) -> None:
+    """It is proposed afterwards, and what it runs may have been committed in between."""
+    for statement in WORKSPACES.strip().split(";")[:-1]:
+        await replica.execute(statement)
+    arguments = {"workspace_id": "w", "tree_digest": "0" * 64, "entries": ["c1"]}
+    call = a_call(tool="commit_changes", arguments=arguments, conversation_id="conversation-1")
+    await replica.send_anew(opened("wall", call=call), restored_at=datetime.now(UTC) + timedelta(hours=hours))
+    (row,) = await replica.rows("SELECT card FROM notifier.deliveries")
+    assert (hours > 0) == row["card"]["restored"]
 
 
 async def test_a_commit_s_card_tells_its_entries(replica: Replica) -> None:
