@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,10 @@ from playwright.async_api import Browser, expect
 
 from placet.contracts.canonical import canonical_text, tree_digest
 from placet.contracts.ids import new_id
+from placet.contracts.receipts import load_keys, verify
 from placet.gateway.web.render import set_up_was_run
 from tests.conftest import migrate
+from tests.e2e.test_backups import placet, restored
 from tests.e2e.test_embedded import Embedded
 from tests.e2e.test_receipts import PARTS, receipt_of, verified
 from tests.support.audit import audited
@@ -80,6 +82,7 @@ SCRIPT = Script(
         Rule(user="book it later", after_results_of=("book_room",), answer=Answer(text="It waits for your word.")),
         Rule(user="book it later", answer=Answer(calls=(_call("book_room", room="green"),))),
         Rule(user="plan the week", after_results_of=_PLAN, answer=Answer(text="That is the plan.")),
+        Rule(user="look at it", answer=Answer(calls=(_call("read_file", path="monday.txt"),))),
         Rule(user="no such room", after_results_of=_PLAN[1:], answer=Answer(text="That is the plan.")),
         Rule(after_results_of=("read_file",), results_contain="Notes on more", answer=Answer(text="It reads well.")),
         Rule(after_results_of=("write_file",), answer=Answer(calls=(_call("read_file", path="more.txt"),))),
@@ -679,3 +682,89 @@ async def test_a_person_decides_when_on_the_chat_page(
     assert {"green": "succeeded" if verb == "propose" else "discarded"} == outcomes(visitor)
     assert (["green"] if verb == "propose" else []) == place.booked(visitor.conversation)
     await page.context.close()
+
+
+@pytest.fixture
+def alone(place: Place, databases: Databases, virtual_hosts: VirtualHosts, tmp_path: Path) -> Iterator[System]:
+    """One of each service, not started."""
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(tmp_path, database_url, rabbitmq_url, place.rulebook(), place.environment)
+        made.prepare()
+        for name in ("gateway", "agent", "policy", "approval", "executor", "dead_letters"):
+            made.add(name)
+        yield made
+        made.stop()
+
+
+async def test_a_restore_tells_what_was_staged(alone: System, tmp_path: Path) -> None:
+    """The answers were on their way when the backup was made: what waits in the workspace was not refused."""
+    await alone.start()
+    footing, folder = OnRabbitMQ(alone), str(tmp_path / "backup")
+    visitor = await a_visitor(footing.frontend())
+    alone.processes["executor-1"].stop()
+    await visitor.say("plan the week")
+    await until(_all_gone(alone, "policy", 3), "the permits are in the broker")
+    alone.processes["agent-1"].stop()
+    await alone.start_again("executor-1")
+    await until(_all_gone(alone, "executor", 3), "the answers are in the broker")
+    assert 0 == placet(alone.database_url, "backup", folder).returncode
+    _end(alone)
+    told = restored(alone.database_url, folder, "--replace")
+    await alone.start()
+    answered = "SELECT count(*) FROM agent.tool_calls WHERE state = 'answered'"
+    await until(_counts(alone, answered, 3), "every call has its answer")
+    kinds = footing.rows("SELECT DISTINCT result_kind FROM agent.tool_calls")
+    entries = footing.rows("SELECT DISTINCT state FROM executor.workspace_entries")
+    assert ({"told": 3}, [("staged",)], [("waiting",)]) == (told["calls"], kinds, entries)
+    alone.assert_invariants()
+
+
+async def test_what_a_restore_does_not_know_a_person_resolves(alone: System, tmp_path: Path) -> None:
+    """Permits were in the broker, of tools that had never run: since then they may have run, or been committed."""
+    await alone.start()
+    footing, folder = OnRabbitMQ(alone), str(tmp_path / "backup")
+    visitors = [await a_visitor(footing.frontend()) for _ in range(2)]
+    alone.processes["executor-1"].stop()
+    await visitors[0].say("plan the week")
+    await visitors[1].say("look at it")
+    await until(_all_gone(alone, "policy", 4), "the permits are in the broker")
+    assert 0 == placet(alone.database_url, "backup", folder).returncode
+    _end(alone)
+    told = restored(alone.database_url, folder, "--replace")
+    await alone.start()
+    answered = "SELECT count(*) FROM agent.tool_calls WHERE result_kind = 'unknown' AND state = 'answered'"
+    await until(_counts(alone, answered, 4), "every call is unknown")
+    admin = Caller(alone.url, alone.key("decide", "admin", person="grace"))
+    unknown = [each["id"] for each in (await admin.get("/v1/tool-calls?state=unknown"))["items"]]
+    said = [
+        (await admin.request("POST", f"/v1/tool-calls/{each}/resolution", json={"outcome": "did_not_run"})).status_code
+        for each in unknown
+    ]
+    resolved = "SELECT count(*) FROM executor.executions WHERE state = 'resolved'"
+    await until(_counts(alone, resolved, 4), "every call is resolved")
+    assert ({"unknown": 4}, [202] * 4) == (told["calls"], said)
+    keys = load_keys((alone.folder / "keys" / "public.json").read_text())
+    receipts = [await receipt_of(admin, each) for each in unknown]
+    assert [] == [each for receipt in receipts for each in verify(receipt, keys) if not each.holds]
+    alone.assert_invariants()
+
+
+def _end(system: System) -> None:
+    """Stop all services, however they are."""
+    for process in system.processes.values():
+        if process.running is not None:
+            process.stop()
+        process.running = None
+
+
+def _counts(system: System, query: str, number: int) -> Callable[[], Awaitable[bool]]:
+    async def reached() -> bool:
+        return system.count(query) == number
+
+    return reached
+
+
+def _all_gone(system: System, sender: str, number: int) -> Callable[[], Awaitable[bool]]:
+    """Return what tells whether a service has decided about so many calls, and has sent all of it."""
+    made = {"policy": "policy.verdicts", "executor": "executor.executions"}[sender]
+    return _counts(system, f"SELECT (SELECT count(*) FROM {made}) - (SELECT count(*) FROM {sender}.outbox)", number)  # noqa: S608 - ours

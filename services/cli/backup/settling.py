@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -25,19 +25,24 @@ from placet.contracts.messages import (
     AbandonCall,
     Event,
     Message,
+    Staged,
     ToolCall,
     ToolCallFinished,
     ToolCallRefused,
 )
-from placet.contracts.permit import permit_id
+from placet.contracts.permit import MAY_HAVE_RUN, permit_id
 from placet.deploy.migrations import RESTORING
 from placet.runtime.outbox import outgoing
 
 #: Who did it, in histories and answers.
 ACTOR = "restore"
+RESTORED = "The database was restored from a backup after the call had been let through."
 LOST = "The call has ended, and its answer was lost when the system was restored from a backup."
 _RESULTS = "agent.tool-results"
-_NEVER_RUNS = frozenset({"deny", "stage"})
+#: Of a call whose pool no row tells, and that no executor looks after.
+_NO_POOL = "default"
+#: Verdicts that let a call through without people.
+_LETS_THROUGH = frozenset({"allow", "stage"})
 
 
 @dataclass(frozen=True)
@@ -88,30 +93,59 @@ def _end(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> str:
     if row["execution"] in {"succeeded", "failed", "unknown", "resolved"}:
         kind = "unknown" if row["execution"] == "resolved" else row["execution"]
         said = {"data": LOST} if kind == "succeeded" else {"error": row["error"] or LOST}
-        times = {"attempt": row["fence"], "started_at": row["begun_at"], "finished_at": row["finished_at"]}
-        _emit(cursor, "executor", ToolCallFinished(**ids, kind=kind, **said, **times), at)
+        _emit(cursor, "executor", ToolCallFinished(**ids, kind=kind, **said, **_times(row)), at)
+        return "told"
+    if row["execution"] == "staged":
+        staged = Staged(**{name: row["entry"][name] for name in Staged.model_fields if name in row["entry"]})
+        said = {"summary": staged.summary, "workspace": {"workspace_id": staged.workspace_id}}
+        _emit(cursor, "executor", ToolCallFinished(**ids, kind="staged", data=said, staged=staged, **_times(row)), at)
         return "told"
     if row["execution"] in {"refused", "expired"}:
         _emit(cursor, "executor", ToolCallRefused(**ids, kind=row["execution"], reason=row["error"] or LOST), at)
         return "told"
-    never = row["effect"] in _NEVER_RUNS or row["approval"] not in {None, "approved"}
-    if row["pool"] and (row["approval"] == "approved" or row["effect"] == "allow"):
-        call = ToolCall(**{name: row[name] for name in ToolCall.model_fields if row.get(name) is not None})
-        values = {
-            **row,
-            "restored_at": at,
-            "permit_id": permit_id(row["call_id"]),
-            "issuer": "approval" if row["approval"] else "policy",
-            "call": call.model_dump_json(exclude_defaults=True),
-            "cause": Jsonb(row["cause"]),
-            "begun_at": row["closed_at"] or row["judged_at"],
-        }
-        cursor.execute(statement("doubt"), values)
-        cursor.execute(statement("note"), values)
+    never = row["effect"] == "deny" or row["approval"] not in {None, "approved"}
+    if row["has_executions"] and (row["approval"] == "approved" or row["effect"] in _LETS_THROUGH):
+        _doubt(cursor, row, at)
         return "unknown"
     # Nobody has it any more, so that nobody else will answer.
     _emit(cursor, "dead_letters", AbandonCall(**ids, queue=_RESULTS, may_have_run=not never, by=ACTOR), at)
     return "failed" if never else "unknown"
+
+
+def _doubt(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> None:
+    """Have a call that was let through, and that no executor had taken, be one whose attempt was lost.
+
+    Executors of its pool say what became of it, by its probe if it has one. Where nobody knows its pool, and of a call
+    that may have been staged and committed since, no executor could: it is unknown at once, for a person to resolve.
+    """
+    call = ToolCall(**{name: row[name] for name in ToolCall.model_fields if row.get(name) is not None})
+    is_asked = bool(row["pool"]) and row["effect"] != "stage"
+    values = {
+        **row,
+        "pool": row["pool"] or _NO_POOL,
+        "mode": "stage" if row["effect"] == "stage" else None,
+        "state": "verifying" if is_asked else "unknown",
+        "fence": 2 if is_asked else 1,
+        "lease_until": at if is_asked else None,
+        "finished_at": None if is_asked else at,
+        "error": "" if is_asked else f"{RESTORED} {MAY_HAVE_RUN}",
+        "restored_at": at,
+        "permit_id": permit_id(row["call_id"]),
+        "issuer": "approval" if row["approval"] else "policy",
+        "call": call.model_dump_json(exclude_defaults=True),
+        "cause": Jsonb(row["cause"]),
+        "begun_at": row["closed_at"] or row["judged_at"],
+    }
+    cursor.execute(statement("doubt"), values)
+    cursor.execute(statement("note"), values | {"event": "probed" if is_asked else "gave_up"})
+    if not is_asked:
+        ids = {name: row[name] for name in ("tenant", "call_id", "conversation_id", "tool")}
+        times = {"attempt": 1, "started_at": values["begun_at"], "finished_at": at}
+        _emit(cursor, "executor", ToolCallFinished(**ids, kind="unknown", error=values["error"], **times), at)
+
+
+def _times(row: DictRow) -> dict[str, Any]:
+    return {"attempt": row["fence"], "started_at": row["begun_at"], "finished_at": row["finished_at"]}
 
 
 def _emit(cursor: psycopg.Cursor[DictRow], service: LiteralString, message: Message, at: datetime) -> None:

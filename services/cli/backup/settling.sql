@@ -36,6 +36,9 @@ SELECT c.call_id, c.tenant, c.conversation_id, c.turn_id, c.message_id, c.step, 
     CASE WHEN a.call_id IS NULL THEN c.shown_arguments ELSE coalesce(a.shown_arguments, a.arguments) END
         AS shown_arguments,
     a.state AS approval, a.closed_at, e.state AS execution, e.fence, e.begun_at, e.finished_at, e.error,
+    -- The house's own calls have none, unless they are commits that were decided.
+    c.tool NOT IN ('accomplish', 'final_answer', 'commit_changes') OR a.pool IS NOT NULL AS has_executions,
+    (SELECT to_jsonb(w) FROM executor.workspace_entries AS w WHERE w.call_id = c.call_id) AS entry,
     coalesce(
         a.pool,
         (SELECT x.pool FROM executor.executions AS x WHERE x.tool = c.tool ORDER BY x.begun_at DESC LIMIT 1)
@@ -58,14 +61,15 @@ WHERE c.state <> 'answered' AND a.state IS DISTINCT FROM 'pending'
     )
 
 -- name: doubt
--- A call that was permitted and that no executor had taken: the lease of an attempt that nobody holds is out.
+-- A call that was permitted and that no executor had taken: nobody holds its attempt.
 INSERT INTO executor.executions (
     call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state, fence, worker, lease_until,
-    permit_id, permit_issuer, permit_expires_at, permit, call, cause, begun_at, error
+    permit_id, permit_issuer, permit_expires_at, permit, call, cause, mode, begun_at, finished_at, error
 )
 VALUES (
-    %(call_id)s, %(tenant)s, %(conversation_id)s, %(tool)s, %(schema_digest)s, %(pool)s, false, 'verifying', 2,
-    'restore', %(restored_at)s, %(permit_id)s, %(issuer)s, %(restored_at)s, '', %(call)s, %(cause)s, %(begun_at)s, ''
+    %(call_id)s, %(tenant)s, %(conversation_id)s, %(tool)s, %(schema_digest)s, %(pool)s, false, %(state)s, %(fence)s,
+    'restore', %(lease_until)s, %(permit_id)s, %(issuer)s, %(restored_at)s, '', %(call)s, %(cause)s, %(mode)s,
+    %(begun_at)s, %(finished_at)s, %(error)s
 )
 
 -- name: note
@@ -75,7 +79,10 @@ VALUES
         %(tenant)s, 'execution', %(call_id)s, 'claimed', NULL, 'running', 'restore', %(call_id)s,
         jsonb_build_object('fence', 1, 'permit_id', %(permit_id)s::text, 'pool', %(pool)s::text)
     ),
-    (%(tenant)s, 'execution', %(call_id)s, 'probed', 'running', 'verifying', 'restore', %(call_id)s, '{"fence": 2}')
+    (
+        %(tenant)s, 'execution', %(call_id)s, %(event)s, 'running', %(state)s, 'restore', %(call_id)s,
+        jsonb_build_object('fence', %(fence)s::int)
+    )
 
 -- name: doubt_staged
 -- Calls of a commit that people let through and that had not begun, one behind the other: any may have run since, and
