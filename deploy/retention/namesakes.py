@@ -21,7 +21,8 @@ from placet.runtime.sql import Connection
 
 #: Fields and columns in which people, models and Placet write sentences, which may begin with a name.
 _PROSE = re.compile(
-    r"(.*_)?(answer|comment|content|description|detail|error|message|note|reason|remark|text|title|words?)"
+    r"(.*_)?(answer|asked|comment|content|description|detail|error|goal|instructions?|line|message|note|prompt|quote"
+    r"|reason|remark|reply|said|summary|task|text|title|words?)"
 )
 #: Between the ids of a list that is one string; a wave before one says how they hold it.
 _BETWEEN = re.compile(r"(?:^| )~?(?=[a-z]+:)")

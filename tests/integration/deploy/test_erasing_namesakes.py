@@ -98,6 +98,17 @@ async def test_nobody_is_erased_by_another_s_name(database_url: str) -> None:
     assert "" == (await erased(database_url, "ada")).pseudonym
 
 
+@pytest.mark.parametrize("field", ["line", "task", "reason"])
+async def test_a_sentence_that_begins_with_an_id_is_nobody(database_url: str, field: str) -> None:
+    """As the first line of a job's log does: who it is about is erased in it too."""
+    rows = [("agent.log", {"seq": seq, "data": {field: f"person:ada: {said}"}}) for seq, said in enumerate("ab")]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        put(connection, rows)
+        new = (await erased(database_url, "ada")).pseudonym
+        left = connection.execute("SELECT data ->> %s FROM agent.log ORDER BY seq", [field]).fetchall()
+    assert [(f"person:{new}: a",), (f"person:{new}: b",)] == left
+
+
 async def test_whom_only_the_directory_knows_keeps_their_name(database_url: str) -> None:
     """A sentence may name somebody who stands nowhere else."""
     outline = "person ada: active, known by 0\nperson ada lovelace: not active, known by 1\n"
