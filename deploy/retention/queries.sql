@@ -22,7 +22,12 @@ WHERE c.conversation_id > :after AND (:only::text[] IS NULL OR c.conversation_id
         LEFT JOIN approval.approvals AS a USING (call_id)
         WHERE k.conversation_id = c.conversation_id AND (
             k.state <> 'answered' OR a.state = 'pending'
-            OR e.state IN ('running', 'verifying', 'committing', 'staged', 'unknown')
+            OR e.state IN ('running', 'verifying', 'committing', 'unknown')
+            -- A change that was staged stays so; it may wait in the workspace of another conversation: of a job.
+            OR (e.state = 'staged' AND EXISTS (
+                SELECT FROM executor.workspace_entries AS x JOIN executor.workspaces AS w USING (workspace_id)
+                WHERE x.call_id = k.call_id AND w.state IN ('open', 'committing')
+            ))
         )
     )
     AND NOT EXISTS (

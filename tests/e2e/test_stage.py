@@ -541,6 +541,22 @@ async def test_one_entry_is_left_out_with_openai(footing: Footing, place: Place)
     assert ("Some of it was left out.", ["monday.txt"]) == (done.output_text, list(place.written()))
 
 
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+async def test_what_was_staged_goes_with_its_conversation(footing: Footing, verb: str) -> None:
+    """Nothing of it waits once the commit is decided, so that a purge takes it, and an erasure can."""
+    async with planned(footing) as (visitor, card):
+        assert (await footing.operator().decide(card, verb)).status_code == 200
+        await visitor.see_answer()
+
+    async def is_gone() -> bool:
+        done = placet(footing.database_url, "purge", "--conversations", "0", "--json")
+        assert 0 == done.returncode, done.stderr
+        here = f"conversation_id = '{visitor.conversation}'"
+        return [] == footing.rows(f"SELECT FROM agent.conversations WHERE {here}")
+
+    await until(is_gone, "the conversation is gone")
+
+
 async def test_what_changed_underneath_is_a_conflict(footing: Footing, place: Place) -> None:
     """Somebody else wrote the file between card and vote: nothing is applied, and no call is made."""
     async with planned(footing) as (visitor, card):
