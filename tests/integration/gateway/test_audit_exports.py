@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from base64 import urlsafe_b64encode
 
@@ -61,3 +62,14 @@ async def test_a_file_is_verified_line_by_line(chain: Chain) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < file.stat().st_size / 4
+
+
+@pytest.mark.parametrize("place", [[True, True], [1.0, 1.0], [1, True], ["1", "1"], [[1], 1], None])
+async def test_a_place_is_two_whole_numbers(chain: Chain, place: object) -> None:
+    """What only equals them is no place that an export has."""
+    file = chain.export()
+    lines = file.read_text().splitlines()
+    assert [1, 1] == json.loads(lines[1])["place"]
+    lines[1] = json.dumps({**json.loads(lines[1]), "place": place})
+    file.write_text("\n".join(lines) + "\n")
+    assert ["acme: rows of block 1 do not stand in their places"] == chain.problems(str(file))
