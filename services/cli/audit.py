@@ -16,6 +16,8 @@ from placet.cli.output import Json, fail, out, show_json
 
 app = typer.Typer(no_args_is_help=True, help="Export the history with its signed chain, and verify it.")
 
+#: What every signed token begins with: its header, an object in base64.
+_HEADER = "eyJ"
 #: What the lines of an export have, and no other key: a reader may see what nothing verifies.
 _OF_ROW, _OF_BLOCK = frozenset({"row", "salt", "said", "place"}), frozenset({"checkpoint"})
 
@@ -170,13 +172,11 @@ def _compare(kept: Path, purged_before: datetime | None, keys: Path | None, chec
         if token := entry.get("checkpoint"):
             block = _block_of(token, keys)
             tenant, place, digest = block.tenant, block.number, block.digest
-        elif entry.get("event") == "audit.sealed":
+        else:
             tenant, place, digest = str(entry.get("tenant")), entry.get("number"), str(entry.get("digest"))
             if not isinstance(place, int):
                 fail(f"{where} names no block")
             newest = _moment(entry, where)
-        else:
-            continue
         if newest is not None:
             written[tenant] = max(newest, written.get(tenant, newest))
         _check_of(tenant, keys, checks).kept(place, digest, written.get(tenant), before)
@@ -361,25 +361,35 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _is_ours(line: bytes) -> bool:
+    """Tell whether a line of any kind has the form of a row or a checkpoint of an export, or is of the sealer's log."""
+    try:
+        entry = jsons.loads(line.decode())
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(entry, dict):
+        return False
+    if entry.keys() == _OF_BLOCK:
+        return str(entry["checkpoint"]).startswith(_HEADER)
+    return entry.keys() == _OF_ROW or entry.get("event") == "audit.sealed"
+
+
 def _entries(file: Path, *, among_others: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the lines of a file that may be larger than memory, each with its number; no others where there may be."""
+    """Yield the lines of a file that may be larger than memory, each with its number; `among_others`: only ours."""
     try:
         # A row may have what a text file takes for the end of a line, and JSON does not.
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
+                if among_others and not _is_ours(line):
+                    continue
                 try:
                     entry = jsons.loads(line.decode(), object_pairs_hook=_once)
-                except (UnicodeDecodeError, jsons.JSONDecodeError) as error:
-                    if not among_others:
-                        fail(f"{file}:{number}: {error}")
-                    continue
                 except ValueError as error:
                     fail(f"{file}:{number}: {error}")
-                if isinstance(entry, dict):
-                    yield number, entry
-                elif not among_others:
+                if not isinstance(entry, dict):
                     fail(f"{file}:{number} is neither a row nor a checkpoint")
+                yield number, entry
     except OSError as error:
         fail(f"{file}: {error.strerror}", code=2)

@@ -73,3 +73,24 @@ async def test_a_place_is_two_whole_numbers(chain: Chain, place: object) -> None
     lines[1] = json.dumps({**json.loads(lines[1]), "place": place})
     file.write_text("\n".join(lines) + "\n")
     assert ["acme: rows of block 1 do not stand in their places"] == chain.problems(str(file))
+
+
+async def test_only_lines_of_ours_are_kept(chain: Chain) -> None:
+    """Whatever stands between them is passed over; a line of ours that is damaged is named."""
+    lines = chain.export().read_text().splitlines()
+    others = ['{"event": "x", "row": 5}', '{"checkpoint": "starting"}', '{"checkpoint": 5}', '{"a": 1, "a": 2}']
+    others += [json.dumps({**json.loads(lines[0]), "event": "x"}), "[" * 100_000, f'{{"a": {"1" * 5000}}}', "[]", "7"]
+    kept = chain.folder / "kept.jsonl"
+    verify = ("--database", chain.url, "--kept", str(kept))
+    kept.write_text("\n".join([*others, *lines, *others]) + "\n")
+    assert [] == chain.problems(*verify)
+    kept.write_text("\n".join(others) + "\n")
+    assert 2 == chain.audit("verify", *verify).returncode
+    token = json.loads(lines[-1])["checkpoint"]
+    for damaged in (
+        json.dumps({"checkpoint": f"{token}A"}),
+        json.dumps({**json.loads(lines[0]), "row": 5}),
+        f'{{"checkpoint": "x", {lines[-1].removeprefix("{")}',
+    ):
+        kept.write_text("\n".join([*lines, damaged]) + "\n")
+        assert 1 == chain.audit("verify", *verify).returncode, damaged
