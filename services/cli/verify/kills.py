@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import httpx
 
@@ -49,6 +49,9 @@ def _killed(scene: Scene, command: str, say: str, patience_seconds: float) -> It
         yield from _survived(scene, command, say, message_id, patience_seconds)
         yield from _waiting(scene, command, patience_seconds)
     except httpx.HTTPError as error:
+        if _is_busy(error):
+            yield not_tried("kill", command, "the gateway is busy: 429")
+            return
         yield judged("kill", command, f"no answer within {patience_seconds:.0f} s: {error}", held=False)
     finally:
         with suppress(httpx.HTTPError):
@@ -85,6 +88,8 @@ def _waiting(scene: Scene, command: str, patience_seconds: float) -> Iterator[Ro
     elif codes[0] not in {httpx.codes.OK, httpx.codes.CONFLICT}:
         # Nobody knows whether it arrived.
         yield not_tried("kill", attack, f"the gateway was not back: {codes[0] or 'no answer'}")
+    elif codes[1] == httpx.codes.TOO_MANY_REQUESTS:
+        yield not_tried("kill", attack, f"the gateway is busy: {codes[0]}, {codes[1]}")
     else:
         yield judged("kill", attack, f"denied twice: {codes[0]}, {codes[1]}", held=codes == [200, 409])
 
@@ -98,16 +103,29 @@ def _once(scene: Scene, path: str, token: str, body: dict[str, str]) -> int:
 
 
 def _patiently(ask: Callable[[], T], patience_seconds: float) -> T:
-    """Return an answer of a gateway that may be away; raise httpx.HTTPError where it does not come back in time."""
+    """Return an answer of a gateway that may be away, or busy; raise httpx.HTTPError where none comes back in time."""
     end = monotonic() + patience_seconds
     while True:
         try:
             found = ask()
-            if isinstance(found, httpx.Response) and found.is_server_error:
+            if isinstance(found, httpx.Response) and (
+                found.is_server_error or found.status_code == httpx.codes.TOO_MANY_REQUESTS
+            ):
                 found.raise_for_status()
-        except httpx.HTTPError:
-            if monotonic() > end:
+        except httpx.HTTPError as error:
+            asked = _asked_to_wait(error)
+            if monotonic() + asked > end:
                 raise
         else:
             return found
-        sleep(_PAUSE_SECONDS)
+        sleep(asked or _PAUSE_SECONDS)
+
+
+def _is_busy(error: httpx.HTTPError) -> TypeGuard[httpx.HTTPStatusError]:
+    return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.TOO_MANY_REQUESTS
+
+
+def _asked_to_wait(error: httpx.HTTPError) -> int:
+    """Return for how many seconds a busy gateway asks to wait; 0 where it does not say."""
+    said = error.response.headers.get("retry-after", "") if _is_busy(error) else ""
+    return int(said) if said.isdecimal() else 0

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from placet.cli.verify import calls, doors
+from placet.cli.verify import calls, doors, kills
 from placet.cli.verify.scene import Row, Scene, refused
 
 ID = "0" * 32
@@ -215,3 +215,59 @@ def test_a_message_that_nobody_has_heard_of_shows_nothing(times: int, outcome: s
 
     *_, row = doors.replaying(_scene(answer), "hello", 0)
     assert outcome == row.outcome
+
+
+class _Busy:
+    """A gateway that keeps one message however often it comes, and first answers to what is said that it is busy."""
+
+    def __init__(self, times: int, retry_after: str) -> None:
+        """Be busy so often."""
+        self.times, self.retry_after, self.said = times, retry_after, dict[str, Any]()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer."""
+        path = request.url.path
+        if path.endswith("/messages"):
+            if self.times:
+                self.times -= 1
+                return httpx.Response(429, headers={"retry-after": self.retry_after})
+            self.said = {**loads(request.content), "role": "user"}
+            return httpx.Response(202, json={})
+        if path.endswith("/feed"):
+            kinds = ("message", self.said), ("turn", {"state": "started"}), ("turn", {"state": "finished"})
+            items = [{"id": number, "type": kind, "data": data} for number, (kind, data) in enumerate(kinds, 1)]
+            after = int(request.url.params.get("after", 0))
+            return httpx.Response(200, json={"items": items[after:] if self.said else []})
+        return httpx.Response(201, json={"id": ID, "token": "t", "approvals": []})
+
+
+@pytest.mark.parametrize(
+    ("times", "retry_after", "expected"),
+    [
+        (0, "", ("held", "1 message, 1 turn, at rest")),
+        (1, "1", ("held", "1 message, 1 turn, at rest")),
+        (1, "soon", ("held", "1 message, 1 turn, at rest")),
+        (1, "3600", ("not tried", "the gateway is busy: 429")),
+    ],
+)
+def test_a_kill_waits_for_a_gateway_that_is_busy(times: int, retry_after: str, expected: tuple[str, str]) -> None:
+    """As long as it asks to, where that is not too long; a message that nobody took proves nothing."""
+    (row,) = kills.killing(_scene(_Busy(times, retry_after)), ["true"], "default", "hello", 20)
+    assert expected == (row.outcome, row.found)
+
+
+def test_a_second_denial_that_nobody_looked_at_is_no_proof() -> None:
+    """The gateway was too busy to say whether it counts."""
+    codes = iter([200, 429])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if path.endswith("/decisions"):
+            return httpx.Response(next(codes))
+        if request.method == "GET" and path.startswith("/v1/conversations") and not path.endswith("/feed"):
+            return httpx.Response(200, json={"approvals": [CARD]})
+        return httpx.Response(200, json={"approval_rule": {"denials": 1}}) if "approvals" in path else busy(request)
+
+    busy = _Busy(0, "")
+    rows = {row.attack: (row.outcome, row.found) for row in kills.killing(_scene(answer), ["true"], "default", "x", 20)}
+    assert ("not tried", "the gateway is busy: 200, 429") == rows["what waits after: true"]
