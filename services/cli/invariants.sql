@@ -347,6 +347,32 @@ FROM policy.grants AS g
 LEFT JOIN policy.grant_uses AS u ON u.grant_id = g.grant_id AND u.returned_at IS NULL
 GROUP BY g.tenant, g.grant_id, g.uses, g.uses_left HAVING count(u.call_id) + g.uses_left <> g.uses
 
+-- name: grants_know_what_they_let_through
+-- 22: What a grant let through is a use of it, from while it stood; no use comes back whose call ran.
+SELECT v.tenant, v.call_id AS subject, 'let through by ' || v.rule || ', which does not count it' AS found
+FROM policy.verdicts AS v JOIN policy.grants AS g ON v.rule = 'grant:' || g.grant_id
+WHERE NOT EXISTS (SELECT FROM policy.grant_uses AS u WHERE u.call_id = v.call_id AND u.grant_id = g.grant_id)
+UNION ALL
+-- A grant that is over goes before what it let through; its history stays until a block has outlasted it.
+SELECT v.tenant, v.call_id, 'let through by ' || v.rule || ', of which no history tells'
+FROM policy.verdicts AS v
+WHERE starts_with(v.rule, 'grant:') AND NOT EXISTS (
+    SELECT FROM policy.history AS h
+    WHERE h.call_id = v.call_id AND h.machine = 'grant' AND 'grant:' || h.subject_id = v.rule AND h.tenant = v.tenant
+) AND v.judged_at > coalesce(
+    (SELECT min(c.sealed_at) FROM gateway.checkpoints AS c WHERE c.tenant = v.tenant), '-infinity')
+UNION ALL
+-- Give or take what lies between the look at the clock and the row.
+SELECT u.tenant, u.call_id, 'used ' || u.grant_id || ' at ' || u.used_at || ', which was given at ' || g.given_at
+    || ' and over at ' || least(g.expires_at, g.revoked_at, g.void_at)
+FROM policy.grant_uses AS u JOIN policy.grants AS g USING (grant_id)
+WHERE u.used_at > least(g.expires_at, g.revoked_at, g.void_at) + interval '10 seconds'
+    OR u.used_at < g.given_at - interval '10 seconds'
+UNION ALL
+SELECT u.tenant, u.call_id, 'gave its use of ' || u.grant_id || ' back at ' || u.returned_at || ', and ran'
+FROM policy.grant_uses AS u JOIN executor.executions AS e USING (call_id)
+WHERE u.returned_at IS NOT NULL AND (e.state = 'succeeded' OR e.resolution = 'ran')
+
 -- name: denied_stays_denied
 -- 23: What people denied is neither let through by a rule nor staged while the veto window is open, as long as the
 -- rulebook has such windows at all.
@@ -374,6 +400,23 @@ WHERE d.outcome = 'accepted' AND (
     OR (d.proof = 'api_key' AND NOT EXISTS (
         SELECT FROM gateway.api_keys AS k WHERE k.key_id = d.key_id AND k.tenant = d.tenant))
 )
+
+-- name: endings_have_their_decision
+-- 19, 24: What people denied or answered has their decision; where one denial decides, each that counted has ended it.
+SELECT a.tenant, a.approval_id AS subject, a.state || ' by ' || a.decided_by || ', who has not said so' AS found
+FROM approval.approvals AS a
+WHERE a.state IN ('denied', 'answered') AND NOT EXISTS (
+    SELECT FROM approval.decisions AS d
+    WHERE d.approval_id = a.approval_id AND d.tenant = a.tenant AND d.outcome = 'accepted'
+        AND d.verb = CASE a.state WHEN 'denied' THEN 'deny' ELSE 'respond' END
+)
+UNION ALL
+SELECT a.tenant, a.approval_id, a.state || ', though ' || d.person || ' denied it at ' || d.decided_at
+FROM approval.approvals AS a JOIN approval.decisions AS d USING (tenant, approval_id)
+WHERE a.state <> 'denied' AND d.verb = 'deny' AND d.counted_revision IS NOT NULL
+    AND coalesce(a.approval_rule -> 'denials', '1') = '1'
+    -- In the place of somebody who has voted, a denial counts for nobody.
+    AND a.delegations = '[]'
 
 -- name: votes_are_of_their_card
 -- 16: A yes that counted is for the arguments that were approved, as its maker saw them.
@@ -574,6 +617,13 @@ SELECT tenant, subject, 'belongs to ' || other || ' too' AS found
 FROM (
     SELECT t.tenant, t.turn_id AS subject, c.tenant AS other
     FROM agent.turns AS t JOIN agent.conversations AS c USING (conversation_id)
+    -- Not every conversation came through the gateway.
+    UNION ALL SELECT c.tenant, c.conversation_id, g.tenant
+    FROM agent.conversations AS c JOIN gateway.conversations AS g USING (conversation_id)
+    WHERE NOT EXISTS (
+        SELECT FROM gateway.conversations AS own
+        WHERE own.tenant = c.tenant AND own.conversation_id = c.conversation_id
+    )
     UNION ALL SELECT l.tenant, l.conversation_id, c.tenant
     FROM agent.log AS l JOIN agent.conversations AS c USING (conversation_id)
     UNION ALL SELECT m.tenant, m.message_id, c.tenant
@@ -602,6 +652,8 @@ FROM (
     FROM approval.edits AS d JOIN approval.approvals AS a USING (approval_id)
     UNION ALL SELECT n.tenant, n.delivery_id, a.tenant
     FROM notifier.deliveries AS n JOIN approval.approvals AS a USING (approval_id)
+    UNION ALL SELECT w.tenant, w.call_id, v.tenant
+    FROM policy.watched_calls AS w JOIN policy.verdicts AS v USING (call_id)
     UNION ALL SELECT u.tenant, u.call_id, g.tenant FROM policy.grant_uses AS u JOIN policy.grants AS g USING (grant_id)
     UNION ALL SELECT r.tenant, r.call_id, c.tenant
     FROM policy.reservations AS r JOIN policy.counters AS c USING (counter_id)

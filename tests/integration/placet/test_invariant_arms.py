@@ -38,6 +38,13 @@ _LETTER = {"dead_letter_id": "l", "body": f'[{{"d": "f{_ID}-{_ID}"'}
 _HAVE_DONE = call(tool="accomplish", proposed_at=LONG_AGO)
 
 
+_GRANT = row("policy.grants", grant_id="g", uses=1, uses_left=0, given_at=LONG_AGO, expires_at=LATER)
+_USE = row("policy.grant_uses", call_id="x", grant_id="g", used_at=LONG_AGO)
+_GRANTED = row("policy.verdicts", call_id="x", effect="allow", rule="grant:g", judged_at=LONG_AGO)
+_USED = moved("policy", "grant", "active", "used_up", "used", subject_id="g", call_id="x")
+_GIVEN_BACK = "2026-01-01 00:30Z"
+
+
 def _job(call_id: str, conversation_id: str = "c", **said: Any) -> Row:
     """Return a job that a call began."""
     caller = {"caller": {"conversation_id": conversation_id, "call_id": call_id}}
@@ -54,6 +61,10 @@ def _claimed(permit_id: str, event: str = "claimed") -> Row:
 def _yes(number: int, person: str, **said: Any) -> Row:
     values = {"verb": "approve", "outcome": "accepted", "arguments_revision": 1, "proof": "api_key"}
     return row("approval.decisions", decision_id=str(number), approval_id="a", person=person, **values | said)
+
+
+def _no(**said: Any) -> Row:
+    return _yes(1, "person:bob", **{"verb": "deny", "counted_revision": 1} | said)
 
 
 def _began(call: str) -> Row:
@@ -127,6 +138,64 @@ PLANTED: Mapping[str, tuple[str, Sequence[Row]]] = {
     "approval that was never judged": ("approvals_are_as_judged", [approval()]),
     "success that nobody judged": ("successes_ran", [call(state="answered", result_kind="succeeded", tool="pay")]),
     "card of a dead notifier": ("leases_are_looked_after", [_LOST]),
+    "use of another grant": (
+        "grants_know_what_they_let_through",
+        [_GRANT, _changed(_USE, grant_id="other"), _GRANTED, _USED],
+    ),
+    "grant that nobody gave": ("grants_know_what_they_let_through", [_GRANTED]),
+    "grant that let another call through": (
+        "grants_know_what_they_let_through",
+        [_GRANTED, _changed(_USED, call_id="y")],
+    ),
+    "grant that was over": (
+        "grants_know_what_they_let_through",
+        [_GRANT, _changed(_USE, used_at=_SOON), _GRANTED, _USED],
+    ),
+    **{
+        f"grant that was over by {how}": (
+            "grants_know_what_they_let_through",
+            [_changed(_GRANT, **{how: LONG_AGO}), _changed(_USE, used_at=_GIVEN_BACK), _GRANTED, _USED],
+        )
+        for how in ("revoked_at", "void_at")
+    },
+    "grant that was not given yet": (
+        "grants_know_what_they_let_through",
+        [_changed(_GRANT, given_at=_GIVEN_BACK), _USE, _GRANTED, _USED],
+    ),
+    **{
+        f"use that came back of a call that {state}": (
+            "grants_know_what_they_let_through",
+            [_GRANT, _changed(_USE, returned_at=_GIVEN_BACK), execution(state=state, resolution=resolution)],
+        )
+        for state, resolution in (("succeeded", None), ("resolved", "ran"))
+    },
+    "answered by nobody": (
+        "endings_have_their_decision",
+        [
+            approval(state="answered", decided_by="person:ada"),
+            _no(counted_revision=None),
+            _yes(2, "person:ada", verb="respond", outcome="stale"),
+        ],
+    ),
+    "denied by nobody of this tenant": (
+        "endings_have_their_decision",
+        [approval(state="denied", decided_by="person:ada"), _no(tenant="other")],
+    ),
+    **{
+        f"denied and {state}": ("endings_have_their_decision", [approval(state=state, decided_by=None), _no()])
+        for state in ("approved", "pending", "expired")
+    },
+    "conversation of another tenant": (
+        "rows_stay_with_their_tenant",
+        [
+            row("agent.conversations", conversation_id="c"),
+            row("gateway.conversations", conversation_id="c", tenant="other"),
+        ],
+    ),
+    "watched call of another tenant": (
+        "rows_stay_with_their_tenant",
+        [_ALLOWED, row("policy.watched_calls", call_id="x", tenant="other")],
+    ),
     **{
         f"future of {service}": ("nothing_is_from_the_future", [moved(service, "m", None, "a", at="infinity")])
         for service in ("jobs", "notifier", "dead_letters")
@@ -205,6 +274,52 @@ HONEST: Mapping[str, tuple[str, Sequence[Row]]] = {
     "job that nobody called": ("tools_are_as_they_were_judged", [row("policy.verdicts", call_id="x"), _FOR_EVE]),
     "a conversation was purged": ("approvals_are_as_judged", [row("approval.decisions", approval_id="a")]),
     "answer of a turn": ("successes_ran", [call(state="answered", result_kind="succeeded", tool="final_answer")]),
+    "let through by a grant": ("grants_know_what_they_let_through", [_GRANT, _USE, _GRANTED, _USED, _RAN]),
+    "let through in the last moment of a grant": (
+        "grants_know_what_they_let_through",
+        [_changed(_GRANT, revoked_at=LONG_AGO), _changed(_USE, used_at="2026-01-01 00:00:05Z"), _GRANTED, _USED],
+    ),
+    "grant that is gone": ("grants_know_what_they_let_through", [_GRANTED, _USED]),
+    "grant that is gone with its history": ("grants_know_what_they_let_through", [_GRANTED, _BLOCK]),
+    **{
+        f"use that came back of a call that {state}": (
+            "grants_know_what_they_let_through",
+            [_GRANT, _changed(_USE, returned_at=_GIVEN_BACK), execution(state=state, resolution=resolution)],
+        )
+        for state, resolution in (("failed", None), ("refused", None), ("unknown", None), ("resolved", "did_not_run"))
+    },
+    "denied by somebody": ("endings_have_their_decision", [approval(state="denied"), _no()]),
+    "answered by somebody": (
+        "endings_have_their_decision",
+        [approval(state="answered"), _no(verb="respond", counted_revision=None)],
+    ),
+    **{
+        f"approval that is {state}, of nobody": ("endings_have_their_decision", [approval(state=state)])
+        for state in ("expired", "withdrawn")
+    },
+    "denied by one of the two that it takes": (
+        "endings_have_their_decision",
+        [approval(approval_rule='{"denials": 2}'), _no()],
+    ),
+    "denied in the place of somebody who has voted": (
+        "endings_have_their_decision",
+        [approval(delegations=json.dumps(_DEPUTY)), _no()],
+    ),
+    "denial that did not count": (
+        "endings_have_their_decision",
+        [approval(), _no(outcome="stale", counted_revision=None)],
+    ),
+    "conversation that did not come through the gateway": (
+        "rows_stay_with_their_tenant",
+        [row("agent.conversations", conversation_id="c")],
+    ),
+    "conversation whose id another tenant has too": (
+        "rows_stay_with_their_tenant",
+        [
+            row("agent.conversations", conversation_id="c"),
+            *(row("gateway.conversations", conversation_id="c", tenant=tenant) for tenant in ("acme", "other")),
+        ],
+    ),
     "card that waits": (
         "leases_are_looked_after",
         [row("notifier.deliveries", **_CARD, lease_until=LONG_AGO, due_at="infinity")],

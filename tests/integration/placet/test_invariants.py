@@ -128,10 +128,16 @@ PLANTED: Mapping[str, Sequence[Row]] = {
         row("policy.grants", grant_id="g", uses=2, uses_left=2),
         row("policy.grant_uses", call_id="x", grant_id="g"),
     ],
+    "grants_know_what_they_let_through": [
+        row("policy.verdicts", call_id="x", effect="allow", rule="grant:g"),
+        row("policy.grants", grant_id="g", uses=2, uses_left=2),
+        moved("policy", "grant", "active", "active", "used", subject_id="g", call_id="x"),
+    ],
     "denied_stays_denied": _denied("allow"),
     "decisions_say_how": [
         row("approval.decisions", decision_id="d", outcome="accepted", person="person:ada", proof="link", signed="")
     ],
+    "endings_have_their_decision": [approval(state="denied", decided_by="person:ada")],
     "votes_are_of_their_card": [approval(digest="d1"), _VOTE],
     "votes_came_in_time": [approval(digest="d2", state="denied"), _VOTE],
     "votes_had_a_right": [
