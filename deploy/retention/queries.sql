@@ -22,7 +22,9 @@ WHERE c.conversation_id > :after AND (:only::text[] IS NULL OR c.conversation_id
         LEFT JOIN approval.approvals AS a USING (call_id)
         WHERE k.conversation_id = c.conversation_id AND (
             k.state <> 'answered' OR a.state = 'pending'
-            OR e.state IN ('running', 'verifying', 'committing', 'unknown')
+            OR e.state IN ('running', 'verifying', 'committing')
+            -- Of a commit it is the calls that nobody knows of, and that people resolve.
+            OR (e.state = 'unknown' AND e.mode IS DISTINCT FROM 'commit')
             -- A change that was staged stays so; it may wait in the workspace of another conversation: of a job.
             OR (e.state = 'staged' AND EXISTS (
                 SELECT FROM executor.workspace_entries AS x JOIN executor.workspaces AS w USING (workspace_id)

@@ -29,6 +29,7 @@ HALF_MADE: Final = "another commit has changed the same in part, and nobody has 
 STOPPED_TEXT: Final = "It was not run, because what came before it did not succeed."
 LEFT_TEXT: Final = "It stood on a change that people left out."
 FELL_TEXT: Final = "It stood on a change that was not applied."
+_FAILED_TEXT: Final = "What a failed call may have done, its own error says."
 CONFLICT_TEXT: Final = "Others have changed the same in the meantime. Look at it again, and make the change anew."
 
 
@@ -212,4 +213,7 @@ def error_of(result: CommitResult) -> str:
     done = sum(entry.outcome in TOOK_EFFECT for entry in result.entries)
     named = "; ".join(f"{entry.tool}: {entry.outcome}" for entry in bad[:10])
     others = "nobody knows of all others" if any(entry.outcome == "unknown" for entry in bad) else "not the others"
-    return f"{done} of {len(result.entries)} entries took effect, and {others} ({named})."
+    told = f"{done} of {len(result.entries)} entries succeeded, and {others} ({named})."
+    # It may have run, and done something, before it failed.
+    began = any(entry.outcome == "failed" and not entry.error.startswith((NOT_APPLIED, FELL_TEXT)) for entry in bad)
+    return f"{told} {_FAILED_TEXT}" if began else told

@@ -41,7 +41,9 @@ def checked_reply(returned: Any) -> ToolReply:
     nor written to find that out.
     """
     reply = returned if isinstance(returned, ToolReply) else ToolReply(data=returned)
-    if not all(isinstance(block, UiBlock) for block in reply.ui_blocks):
+    # What only yields its blocks, perhaps without end, has none that could be looked at and told.
+    listed = isinstance(reply.ui_blocks, list | tuple)
+    if not listed or not all(isinstance(block, UiBlock) for block in reply.ui_blocks):
         raise ToolError("The tool ran, but its ui_blocks are invalid.", code="reply_invalid")
     try:
         if not is_longer((reply.data, reply.ui_blocks), REPLY_BYTES_MAX):

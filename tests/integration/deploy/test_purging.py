@@ -26,6 +26,7 @@ from placet.deploy.retention.duty import LAST, PURGED, PurgeGoesOnError, keep_of
 from placet.deploy.retention.purging import BLOCKS, Keep, purge
 from placet.deploy.retention.settings import RetentionSettings
 from placet.runtime.database import Database
+from tests.integration.deploy.test_erasing import put
 from tests.support.ports import free_port
 from tests.support.system import ROOT, until
 
@@ -267,3 +268,46 @@ async def answer(port: int, request: bytes) -> bytes:
     except (ConnectionError, asyncio.IncompleteReadError):
         return b""
     return begin
+
+
+#: What became of a staged call, or of a commit: its execution, as what it ran, and the workspace it is in.
+WAITING = [
+    ("staged", "stage", "open", True),
+    ("staged", "stage", "committing", True),
+    ("staged", "stage", "committed", False),
+    ("unknown", "staged_call", "committed", True),
+    ("unknown", "commit", "committed", False),
+    ("succeeded", "commit", "committed", False),
+]
+
+
+@pytest.mark.parametrize(("state", "mode", "workspace", "waits"), WAITING)
+async def test_a_conversation_stays_while_something_of_it_waits(
+    database: Database, state: str, mode: str, workspace: str, *, waits: bool
+) -> None:
+    """A staged change stays staged once its workspace has ended, and of a commit people resolve the calls."""
+    long_ago, here = datetime.now(UTC) - timedelta(days=9), {"conversation_id": "c", "call_id": "k"}
+    began = {"begun_at": long_ago, "finished_at": long_ago, "fence": 1}
+    # In a workspace of another conversation, as what an attempt at a job has left.
+    ended = None if workspace in {"open", "committing"} else long_ago
+    place = {"conversation_id": "job", "workspace_id": "w", "state": workspace, "ended_at": ended, "entries": 1}
+    told = {"decide": "turn", "kind": "call", "on_failure": "stop"}
+    rows = [
+        ("agent.conversations", {"conversation_id": "c", "created_at": long_ago, "queued": 0, "log_seq": 0}),
+        (
+            "agent.turns",
+            {"conversation_id": "c", "turn_id": "t", "state": "finished", "ended_at": long_ago, "open_calls": 0},
+        ),
+        (
+            "agent.tool_calls",
+            here | {"turn_id": "t", "state": "answered", "result_kind": state, "answered_at": long_ago, "digest": "d"},
+        ),
+        ("executor.executions", here | {"state": state, "mode": mode} | began),
+        ("executor.workspaces", place | {"commit_call_id": "other", "bytes": 0, "journal": "none"}),
+        ("executor.workspace_entries", {"call_id": "k", "workspace_id": "w", "state": "waiting"} | told),
+    ]
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        put(connection, rows)
+        await purge(database, Keep(conversations=timedelta()), None)
+        left = connection.execute("SELECT count(*) FROM agent.conversations").fetchone()
+    assert (int(waits),) == left

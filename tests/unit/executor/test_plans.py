@@ -10,7 +10,7 @@ import pytest
 from placet.contracts.canonical import canonical_text, tree_digest
 from placet.contracts.messages import ToolCall
 from placet.contracts.messages.tool_calls import Edited
-from placet.executor.plans import ANSWER_BYTES_MAX, Entry, Step, decide, error_of, net, result_of
+from placet.executor.plans import ANSWER_BYTES_MAX, NOT_APPLIED, Entry, Step, decide, error_of, net, result_of
 from tests.builders import a_call
 
 
@@ -140,6 +140,15 @@ def test_what_nobody_knows_is_not_said_to_have_had_no_effect() -> None:
     ]
     assert [True, False] == ["nobody knows" in each for each in said]
     assert [False, True] == ["not the others" in each for each in said]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [("The tool ran, but its reply is too long.", True), (f"{NOT_APPLIED}the disk is full.", False)]
+)
+def test_a_call_that_failed_is_not_said_to_have_had_no_effect(error: str, *, told: bool) -> None:
+    """It may have run before; what was not applied did nothing."""
+    said = error_of(result_of([an_entry(0, state="failed", error=error)]))
+    assert ("0 of 1 entries succeeded", told) == (said.split(",")[0], "its own error says" in said)
 
 
 def test_an_answer_has_its_bounds() -> None:

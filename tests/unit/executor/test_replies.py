@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -64,6 +65,7 @@ def test_value_becomes_the_json_it_stands_for(returned: Any, data: Any) -> None:
         _nested(200),
         _nested(250),
         _nested(100_000),
+        ToolReply(ui_blocks=repeat(NoticeBlock(level="info", text="On and on."))),  # type: ignore[arg-type]  # likewise
         ToolReply(ui_blocks=[{"type": "notice"}]),  # type: ignore[list-item]  # the fault under test
     ],
     ids=lambda value: type(value).__name__,
