@@ -45,7 +45,15 @@ from placet.policy.rules.outcomes import (
     staged_permits,
 )
 from placet.policy.rules.staging import staged_before, wanted_entries
-from placet.policy.rules.verdicts import NOTHING, VETO_WINDOW, denied_entries, denied_with
+from placet.policy.rules.verdicts import (
+    NOTHING,
+    VETO_WINDOW,
+    JudgedEntry,
+    denied_entries,
+    denied_with,
+    held_with,
+    judge_entries,
+)
 from placet.policy.rules.watched import Watched
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
@@ -84,8 +92,8 @@ class Proposed:
     cause: Cause
     #: Positions of the calls before it in the model's answer.
     earlier: Sequence[int]
-    #: Of a commit: its entries that the rules deny by now.
-    denied: Sequence[tuple[CallFacts, Verdict]] = ()
+    #: Of a commit: what the rules say by now of its entries.
+    entries: Sequence[JudgedEntry] = ()
 
 
 @leisurely
@@ -141,15 +149,14 @@ async def _judge_all(
     proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer, places: Places
 ) -> None:
     counters = limit_store.Counters(work)
-    proposed = [await _with_entries(each, work, rulebook) for each in proposed]
     if rulebook.uses_history:
         # A verdict counts for the next call's conditions.
         for each in proposed:
-            history = await store.load_history(work, each.call)
-            await _judge(
-                [replace(each, facts=replace(each.facts, history=history))], counters, rulebook, signer, places
-            )
+            facts = replace(each.facts, history=await store.load_history(work, each.call))
+            known = await _with_entries(replace(each, facts=facts), work, rulebook)
+            await _judge([known], counters, rulebook, signer, places)
         return
+    proposed = [await _with_entries(each, work, rulebook) for each in proposed]
     for wave in waves(proposed, key=lambda each: each.call.call_id):
         await _judge(wave, counters, rulebook, signer, places)
 
@@ -168,17 +175,26 @@ async def _with_entries(proposed: Proposed, work: Work, rulebook: Rulebook) -> P
     """
     if proposed.call.tool != COMMIT_TOOL:
         return proposed
-    facts, entries = await _load_entries(work, proposed.call, proposed.facts)
+    facts, entries = await _judge_entries(work, proposed.call, proposed.facts, rulebook)
     if judge(facts, rulebook).effect is Effect.DENY:
         return replace(proposed, facts=facts)
-    return replace(proposed, facts=facts, denied=denied_entries(entries, facts.staged or (), rulebook))
+    return replace(proposed, facts=facts, entries=entries)
 
 
-async def _load_entries(work: Work, commit: ToolCall, facts: CallFacts) -> tuple[CallFacts, Sequence[CallFacts]]:
-    """Return the facts of a commit with its entries, and those of each entry."""
+async def _judge_entries(
+    work: Work, commit: ToolCall, facts: CallFacts, rulebook: Rulebook
+) -> tuple[CallFacts, Sequence[JudgedEntry]]:
+    """Return the facts of a commit with its entries, and what the rules say of each entry by now.
+
+    The rulebook that staged an entry may have counted nothing for it, so its earlier calls are counted anew.
+    """
     wanted = wanted_entries(facts.arguments)
-    known = replace(facts, staged=await store.load_staged(work, commit, wanted))
-    return known, await store.load_staged_facts(work, commit, wanted)
+    staged = await store.load_staged(work, commit, wanted)
+    entries = await store.load_staged_facts(work, commit, wanted)
+    if rulebook.uses_history:
+        histories = await store.load_histories(work, commit.tenant, [each.call_id for each in entries])
+        entries = [replace(each, history=histories[each.call_id]) for each in entries]
+    return replace(facts, staged=staged), judge_entries(entries, staged, rulebook)
 
 
 async def _judge(
@@ -194,7 +210,7 @@ async def _judge(
         store.Entry(
             new_id(),
             each.call,
-            denied_with(judge(each.facts, rulebook), each.denied, rulebook),
+            denied_with(judge(each.facts, rulebook), denied_entries(each.entries), rulebook),
             kept_text(each.call, each.facts),
         )
         for each in proposed
@@ -207,11 +223,13 @@ async def _judge(
             continue
         work.cause = each.cause
         verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, counters)
+        verdict = held_with(verdict, each.entries, each.facts.staged or ())
         if verdict is not entry.verdict:
             await store.change_verdict(work, entry, verdict)
         after = _staged_before(each, verdict, places)
         lifetime = rulebook.permit_expires_after_seconds
-        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, lifetime, after, each.denied)
+        denied = denied_entries(each.entries)
+        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, lifetime, after, denied)
         work.emit(outcome(judged, signer, work.now))
         if each.facts.staged is not None:
             work.emit(*staged_permits(judged, signer, work.now))
@@ -319,11 +337,11 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
     refuse_void(permit.iat, work.restored_at)
     history = await store.load_history(work, call) if rulebook.uses_history else {}
     facts = replace(CallFacts.of(call), history=history)
-    entries: Sequence[CallFacts] = ()
+    entries: Sequence[JudgedEntry] = ()
     if call.tool == COMMIT_TOOL:
-        facts, entries = await _load_entries(work, call, facts)
+        facts, entries = await _judge_entries(work, call, facts, rulebook)
     verdict = judge_within(facts, rulebook, approved.rule, await _reserved(work, call, approved.rule))
-    denied = denied_entries(entries, facts.staged or (), rulebook)
+    denied = denied_entries(entries)
     stays = verdict.effect not in {Effect.DENY, Effect.STAGE}
     work.record(records.judged_again(facts, denied[0][1] if stays and denied else verdict))
     if not stays:

@@ -52,6 +52,8 @@ class StagedEntry:
     seconds_left: int | None = None
     #: What its rule says of such calls.
     reason: str = ""
+    #: The rule that staged it; empty where it is only tried.
+    rule: str = ""
 
     @property
     def staged_call(self) -> StagedCall:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
+from typing import TypeAlias
 
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import COMMIT_TOOL, StagePlan
@@ -62,6 +63,10 @@ class Verdict:
         if self.spec is None or self.plan is None:
             return None
         return staging.tried_entry(call_id, requester, self.spec, self.plan.on_failure, self.approval)
+
+
+#: An entry of a commit, and what the rules say of it by now.
+JudgedEntry: TypeAlias = tuple[CallFacts, Verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,22 +161,35 @@ def judge_within(call: CallFacts, rulebook: Rulebook, rule: str, reserved: Mappi
     return verdict
 
 
-def denied_entries(
+def judge_entries(
     entries: Iterable[CallFacts], staged: Iterable[staging.StagedEntry], rulebook: Rulebook
-) -> list[tuple[CallFacts, Verdict]]:
-    """Return those entries of a commit that the rules deny by now, except where the rule of one is not judged again."""
-    kept = {each.call_id for each in staged if each.approval is not None and not each.approval.judged_again}
-    judged = ((each, judge(each, rulebook)) for each in entries if each.call_id not in kept)
+) -> list[JudgedEntry]:
+    """Return what the rules say by now of the entries of a commit, but for those whose rule is not judged again."""
+    rules = {each.call_id: each.rule for each in staged if each.approval is None or each.approval.judged_again}
+    return [(each, judge_within(each, rulebook, rules[each.call_id])) for each in entries if each.call_id in rules]
+
+
+def denied_entries(judged: Iterable[JudgedEntry]) -> list[JudgedEntry]:
+    """Return those entries of a commit that the rules deny by now."""
     return [(each, verdict) for each, verdict in judged if verdict.effect is Effect.DENY]
 
 
-def denied_with(commit: Verdict, denied: Sequence[tuple[CallFacts, Verdict]], rulebook: Rulebook) -> Verdict:
+def denied_with(commit: Verdict, denied: Sequence[JudgedEntry], rulebook: Rulebook) -> Verdict:
     """Return the verdict on a commit of which the rules deny these entries by now."""
     if not denied:
         return commit
     entry, verdict = denied[0]
     text = f"by now rule {verdict.rule!r} denies {entry.tool!r}, which stands in it"
     return _denied("commit-refused", text, rulebook, commit.spec)
+
+
+def held_with(commit: Verdict, judged: Iterable[JudgedEntry], staged: Sequence[staging.StagedEntry]) -> Verdict:
+    """Return the verdict on a commit: it does not run unasked with an entry that could not be judged."""
+    failed = next((verdict for _, verdict in judged if verdict.by_error), None)
+    if failed is None or commit.effect is not Effect.ALLOW:
+        return commit
+    approval = staging.commit_approval(failed.approval, staged, OPERATORS)
+    return replace(commit, effect=Effect.REQUIRE_APPROVAL, reason=failed.reason, approval=approval, by_error=True)
 
 
 def abandoned(by: str, rulebook: Rulebook) -> Verdict:

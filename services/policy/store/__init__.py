@@ -5,12 +5,13 @@ Statements are built once: building one costs more than running it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.messages import AbandonCall, ApprovalRule, ToolCall
 from placet.policy.rules import CallFacts, Verdict
@@ -35,13 +36,25 @@ _BEFORE_IT = ~sa.exists().where(
 )
 
 
-def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
-    since = sa.bindparam("now", type_=sa.TIMESTAMP(timezone=True)) - sa.literal(window, sa.Interval)
-    same = [VERDICTS.c[name] == sa.bindparam(name) for name in ("tenant", "tool", shared)]
-    return sa.select(sa.func.count()).where(*same, VERDICTS.c.judged_at > since, _BEFORE_IT).scalar_subquery()
+#: What was judged before a call that has its verdict.
+_BEFORE_ENTRY = sa.tuple_(VERDICTS.c.judged_at, VERDICTS.c.verdict_id) < sa.tuple_(_ITS.c.judged_at, _ITS.c.verdict_id)
 
 
-_HISTORY = sa.select(*(_earlier_calls(*each) for each in COUNTERS.values()))
+def _counts(of: Callable[[str], sa.ColumnElement[Any]], before: sa.ColumnElement[bool]) -> list[sa.ScalarSelect[int]]:
+    """Count, per counter, the calls that were judged `before` a call whose columns are `of` their names."""
+    now, c, found = sa.bindparam("now", type_=sa.TIMESTAMP(timezone=True)), VERDICTS.c, []
+    for shared, window in COUNTERS.values():
+        same = [c[name] == of(name) for name in ("tenant", "tool", shared)]
+        since = c.judged_at > now - sa.literal(window, sa.Interval)
+        found.append(sa.select(sa.func.count()).select_from(VERDICTS).where(*same, since, before).scalar_subquery())
+    return found
+
+
+_HISTORY = sa.select(*_counts(sa.bindparam, _BEFORE_IT))
+_HISTORIES = sa.select(_ITS.c.call_id, *_counts(lambda name: _ITS.c[name], _BEFORE_ENTRY)).where(
+    _ITS.c.tenant == sa.bindparam("tenant"),
+    _ITS.c.call_id == sa.any_(sa.bindparam("call_ids", type_=pg.ARRAY(pg.TEXT))),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +109,11 @@ async def load_staged(work: Work, call: ToolCall, call_ids: Sequence[str]) -> tu
 
 
 async def load_staged_facts(work: Work, call: ToolCall, call_ids: Sequence[str]) -> list[CallFacts]:
-    """Return what the rules looked at of those of these calls that the conversation of `call` staged."""
+    """Return what the rules looked at of those of these calls that the conversation of `call` staged, in that order."""
     place = {"tenant": call.tenant, "conversation_id": call.conversation_id}
     rows = await work.connection.run(QUERIES.staged_facts, call_ids=list(call_ids), **place)
-    return [facts_from(row["facts"], row) for row in rows]
+    found = {row["call_id"]: facts_from(row["facts"], row) for row in rows}
+    return [found[call_id] for call_id in call_ids if call_id in found]
 
 
 def _staged_from(row: Mapping[str, Any]) -> StagedEntry:
@@ -112,6 +126,7 @@ def _staged_from(row: Mapping[str, Any]) -> StagedEntry:
         ApprovalRule.model_validate_json(row["approval"]) if row["approval"] else None,
         row["seconds_left"],
         row["reason"],
+        row["rule"],
     )
 
 
@@ -123,6 +138,12 @@ async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
     values = {name: getattr(call, name) for name in ("tenant", "conversation_id", "requester", "tool", "call_id")}
     row = (await work.connection.execute(_HISTORY, {**values, "now": work.now})).one()
     return dict(zip(COUNTERS, row, strict=True))
+
+
+async def load_histories(work: Work, tenant: str, call_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the same of each of these calls, which have verdicts, by its id."""
+    rows = await work.connection.execute(_HISTORIES, {"tenant": tenant, "call_ids": list(call_ids), "now": work.now})
+    return {call_id: dict(zip(COUNTERS, counts, strict=True)) for call_id, *counts in rows}
 
 
 def _answer(verdict: Verdict, call: ToolCall | AbandonCall) -> dict[str, str | None]:

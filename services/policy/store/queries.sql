@@ -31,7 +31,7 @@ SELECT call_id, digest FROM policy.verdicts WHERE call_id = ANY (:call_ids::text
 
 -- name: staged_calls
 -- Of these calls those that policy let a conversation stage, or an attempt at the job that is committed in it.
-SELECT call_id, tool, requester, digest, approval, terms, reason,
+SELECT call_id, tool, requester, digest, approval, terms, reason, rule,
     floor(extract(epoch FROM judged_at - clock_timestamp()) + (terms::json ->> 'expires_after_seconds')::bigint)::bigint
         AS seconds_left
 FROM policy.verdicts

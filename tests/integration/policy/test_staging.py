@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -112,6 +113,32 @@ def a_commit(entries: Sequence[ToolCall], **changes: Any) -> ToolCallProposed:
     fields = {"tool": COMMIT_SPEC.name, "schema_digest": COMMIT_SPEC.schema_digest, "arguments": arguments}
     call = a_call(**(fields | changes))
     return ToolCallProposed(tenant=call.tenant, call=call)
+
+
+def today(rules: str, then: str = RULEBOOK) -> str:
+    """Return the rulebook with more rules before its own."""
+    return then.replace("rules:\n", f"rules:\n  - {rules}\n")
+
+
+def replicas_of(
+    settings: PolicySettings, policy_url: str, folder: Path, *texts: str
+) -> Sequence[AbstractAsyncContextManager[Replica]]:
+    """Return policies by these rulebooks, which are kept in `folder` by their numbers."""
+    replicas = []
+    for number, text in enumerate(texts):
+        (path := folder / f"{number}.yaml").write_text(text)
+        by = partial(build, settings.model_copy(update={"rulebook": path}))
+        replicas.append(a_replica("policy", policy_url, by, keys=settings.keys))
+    return replicas
+
+
+def an_approved(commit: ToolCall, approver: Signer) -> CallApproved:
+    """Return what approval sends of a commit that people said yes to."""
+    now = datetime.now(UTC)
+    permit = issue_permit(
+        approver, commit, pool="rooms", reference="approval-1", now=now, lifetime_seconds=60, mode="commit"
+    )
+    return CallApproved(tenant=commit.tenant, pool="rooms", call=commit, permit=permit, rule="default:commit_changes")
 
 
 async def test_a_staged_call_gets_a_permit_to_stage_and_nothing_else(
@@ -267,16 +294,7 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
     """People's yes under another rulebook is handed on, until an entry's tool is another by now: that one is named."""
     entries = [await staged(replica, rulebook) for _ in range(3)]
     call = a_commit(entries).call
-    permit = issue_permit(
-        approver,
-        call,
-        pool="rooms",
-        reference="approval-1",
-        now=datetime.now(UTC),
-        lifetime_seconds=60,
-        mode="commit",
-    )
-    approved = CallApproved(tenant=call.tenant, pool="rooms", call=call, permit=permit, rule="default:commit_changes")
+    approved = an_approved(call, approver)
     (handed_on,) = await replica.send(approved)
     changed = entries[1].call_id
     another = "UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE call_id = :changed"
@@ -304,19 +322,83 @@ async def test_a_commit_is_judged_by_the_rules_of_its_proposal(
     """What a rule denies since it was staged is named and goes; unless the rule that staged it keeps its word."""
     closed = '{name: closed, match: {tool: book}, when: "size(arguments) < 9", effect: deny, reason: It is late.}'
     then = RULEBOOK.replace("{approvers: [requester]}", f"{{approvers: [requester]{approval}}}")
-    texts = {"then": then, "today": then.replace("rules:\n", f"rules:\n  - {closed}\n")}
-    replicas = []
-    for name, text in texts.items():
-        (path := tmp_path / f"{name}.yaml").write_text(text)
-        by = partial(build, own_settings.model_copy(update={"rulebook": path}))
-        replicas.append(a_replica("policy", policy_url, by, keys=own_settings.keys))
-    async with replicas[0] as replica:
-        rulebook = load_rulebook(tmp_path / "then.yaml")
+    before, after = replicas_of(own_settings, policy_url, tmp_path, then, today(closed, then))
+    async with before as replica:
+        rulebook = load_rulebook(tmp_path / "0.yaml")
         entries = [await staged(replica, rulebook, tool, agent=agent) for tool in ("book", "write")]
-    async with replicas[1] as replica:
+    async with after as replica:
         (sent,) = await replica.send(a_commit(entries, agent=agent))
     gone = sent.entries if isinstance(sent, ToolCallRefused) else ()
     assert (answer, [entries[0].call_id] if answer is ToolCallRefused else []) == (type(sent), list(gone))
+
+
+_THIRD = (
+    "{name: third, match: {tool: book}, when: history.calls_last_day >= 2, effect: deny, reason: r, model_reason: m}"
+)
+_NO_ROOM = "{name: none, match: {tool: book}, effect: stage, reason: r, limits: [{count: 9, per: tenant, within: 1d}]}"
+_CLOSED = '{name: closed, match: {tool: book}, when: "size(arguments) < 9", effect: deny, reason: r, model_reason: m}'
+_FEW = "{name: few, match: {tool: book}, when: history.requester_calls_last_hour > 9, effect: stage, reason: r}"
+
+
+@pytest.mark.parametrize(
+    ("rules", "gone"),
+    [([_THIRD], [2]), ([_FEW, _CLOSED], [0, 1, 2]), ([_NO_ROOM, _CLOSED], [0, 1, 2]), ([_FEW], [])],
+)
+@pytest.mark.parametrize("place", ["conversation-1", "job"])
+async def test_what_is_staged_is_judged_by_all_that_the_rules_of_today_ask(
+    own_settings: PolicySettings,
+    policy_url: str,
+    tmp_path: Path,
+    approver: Signer,
+    rules: list[str],
+    gone: list[int],
+    place: str,
+) -> None:
+    """Nothing was counted then, and a limit that is not an entry's own hides no denial below it."""
+    before, after = replicas_of(own_settings, policy_url, tmp_path, RULEBOOK, today("\n  - ".join(rules)))
+    base: dict[str, Any] = {"base": WorkspaceBase(conversation_id="job", entries=0)} if place == "job" else {}
+    async with before as replica:
+        await replica.empty_tables()
+        rulebook = load_rulebook(tmp_path / "0.yaml")
+        entries = [await staged(replica, rulebook, **base) for _ in range(3)]
+    async with after as replica:
+        commit = a_commit(entries, conversation_id=(base and "job") or entries[0].conversation_id)
+        (approved,) = await replica.send(an_approved(commit.call, approver))
+        (proposed,) = await replica.send(commit)
+    told = [list(each.entries) if isinstance(each, ToolCallRefused) else [] for each in (approved, proposed)]
+    assert [[entries[at].call_id for at in gone]] * 2 == told
+
+
+async def test_what_denies_the_commit_itself_takes_no_entry(
+    own_settings: PolicySettings, policy_url: str, tmp_path: Path
+) -> None:
+    """Earlier calls are counted before anybody asks whether it is denied, so nothing else is called the reason."""
+    late = "{name: late, match: {tool: commit_changes}, when: history.calls_last_day < 1, effect: deny, reason: r}"
+    before, after = replicas_of(own_settings, policy_url, tmp_path, RULEBOOK, today(f"{late}\n  - {_CLOSED}"))
+    async with before as replica:
+        entries = [await staged(replica, load_rulebook(tmp_path / "0.yaml"))]
+    async with after as replica:
+        (refused,) = await replica.send(a_commit(entries))
+    assert isinstance(refused, ToolCallRefused)
+    assert (False, "The call did not run: a rule does not allow it.") == (bool(refused.entries), refused.reason)
+
+
+async def test_a_commit_does_not_run_unasked_with_what_cannot_be_judged(
+    own_settings: PolicySettings, policy_url: str, tmp_path: Path, approver: Signer
+) -> None:
+    """A rule lets commits through, and one of today fails on an entry: people decide; their yes stands then."""
+    when = "\"conversation.labels.vip == 'yes'\""
+    failing = f"{{name: vip, match: {{tool: book}}, when: {when}, effect: deny, reason: r, model_reason: m}}"
+    before, after = replicas_of(own_settings, policy_url, tmp_path, RULEBOOK, today(failing))
+    async with before as replica:
+        entries = [await staged(replica, load_rulebook(tmp_path / "0.yaml"), agent="free")]
+    async with after as replica:
+        commit = a_commit(entries, agent="free")
+        (held,) = await replica.send(commit)
+        (handed_on,) = await replica.send(an_approved(commit.call, approver))
+    assert isinstance(held, ApprovalRequested)
+    assert ("free-commits", ["operators"], ToolCallPermitted) == (held.rule, held.approval.approvers, type(handed_on))
+    assert "Rule 'vip' could not be evaluated" in held.reason
 
 
 async def test_what_was_left_out_goes_with_what_is_denied_by_now(
@@ -327,11 +409,7 @@ async def test_what_was_left_out_goes_with_what_is_denied_by_now(
     proposed = a_commit(entries).call
     edited = Edited(person="person:ada", proposed=proposed.arguments, proposed_digest=proposed.digest)
     call = a_commit(entries[1:]).call.model_copy(update={"edited": edited, "call_id": proposed.call_id})
-    now = datetime.now(UTC)
-    permit = issue_permit(
-        approver, call, pool="rooms", reference="approval-1", now=now, lifetime_seconds=60, mode="commit"
-    )
-    approved = CallApproved(tenant=call.tenant, pool="rooms", call=call, permit=permit, rule="default:commit_changes")
+    approved = an_approved(call, approver)
     another = "UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE call_id = :changed"
     await replica.execute(another, changed=entries[1].call_id)
     (refused,) = await replica.send(approved)
