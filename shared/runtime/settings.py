@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, JsonValue, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
@@ -41,6 +41,13 @@ class UnknownSetting(PlacetError):
 
 def _none_where_empty(value: Any) -> Any:
     return None if value == "" else value
+
+
+def _as_browsers_say_it(url: str) -> str:
+    """Return an address with scheme and host in lower case: so a browser names it as an origin."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme.lower()}{separator}{host.lower()}{slash}{path}" if separator else url
 
 
 #: Marks a setting that tests and benchmarks turn and nobody else has to: it is read, and in no list of settings.
@@ -76,7 +83,7 @@ class Settings(BaseSettings):
     keys: Path = Field(
         default=Path(".data/keys"), description="Folder of signing keys: <issuer>.private.json, public.json."
     )
-    public_url: str = Field(
+    public_url: Annotated[str, AfterValidator(_as_browsers_say_it)] = Field(
         default="",
         description="Address that people's browsers use, such as https://placet.example; empty: as they ask for it, "
         "and cards have no link.",

@@ -78,3 +78,10 @@ def test_a_value_that_cannot_be_is_told_in_one_line(
         main("notifier", NotifierSettings, build)
     said = capsys.readouterr().err
     assert (2, 1, True) == (ended.value.code, len(said.splitlines()), told in said)
+
+
+def test_the_public_address_is_the_one_that_browsers_name() -> None:
+    """Whoever writes scheme or host in capitals has the same origin; what follows the host stays."""
+    written = ("HTTPS://Placet.Example:8443", "Https://placet.example/Path", "")
+    expected = ["https://placet.example:8443", "https://placet.example/Path", ""]
+    assert expected == [Settings(public_url=each).public_url for each in written]
