@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -292,7 +293,7 @@ async def test_a_conversation_stays_while_something_of_it_waits(
     ended = None if workspace in {"open", "committing"} else long_ago
     place = {"conversation_id": "job", "workspace_id": "w", "state": workspace, "ended_at": ended, "entries": 1}
     told = {"decide": "turn", "kind": "call", "on_failure": "stop"}
-    rows = [
+    rows: list[tuple[str, dict[str, Any]]] = [
         ("agent.conversations", {"conversation_id": "c", "created_at": long_ago, "queued": 0, "log_seq": 0}),
         (
             "agent.turns",
