@@ -18,6 +18,7 @@ import structlog
 from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
 from placet.gateway.conversations.items import Delta, Item
+from placet.gateway.conversations.listeners import Listener
 from placet.gateway.conversations.live import Closed, Following, Hub, Notice, Topic
 from placet.gateway.conversations.stream_limits import StreamLimits
 from placet.gateway.identity.auth import Caller
@@ -83,23 +84,13 @@ class ConversationLog:
             await self.wait_for_items(caller, conversation_id, after, 1, APPEARS_SECONDS)
 
     async def follow(
-        self,
-        caller: Caller,
-        conversation_id: str,
-        after: int,
-        *,
-        live: bool = True,
-        heartbeat_seconds: float | None = None,
+        self, caller: Caller, conversation_id: str, after: int, *, heartbeat_seconds: float | None = None
     ) -> AsyncGenerator[Item | Delta | None, None]:
         """Yield items and pieces of text, and None for a heartbeat with nothing to tell.
 
-        It ends when the client is let go or no longer allowed; unless it is `live`, at the end of the log.
+        It ends when the client is let go or no longer allowed.
         """
         topic = Topic(caller.tenant, conversation_id)
-        if not live:
-            async for item in self._stored(topic, after):
-                yield item
-            return
         async with aclosing(self.follow_topics(caller, topic, (topic,), after, heartbeat_seconds)) as entries:
             await anext(entries)
             async for entry in entries:
@@ -122,39 +113,42 @@ class ConversationLog:
             yield None
             if not has_room:
                 return
-            # In the same breath: what is written later comes live and joins on.
-            drafts = self.hub.drafts(conversation) if conversation else []
-            written = set()
-            async for item in self._stored(conversation, after):
-                after = item.id
-                written.add(item.data.get("message_id"))
-                yield item
-            for draft in drafts:
-                if draft.message_id not in written:
-                    yield draft
-            live = self._live(caller, conversation, following, after, heartbeat_seconds or self.heartbeat_seconds)
-            async for entry in live:
-                yield entry
+            listener = self.listener(caller, heartbeat_seconds)
+            async with aclosing(self._entries(listener, conversation, following, after)) as entries:
+                async for entry in entries:
+                    # Before anything is told, old or new: it may be what they must not hear any more.
+                    if not await listener.may_hear(in_silence=entry is None):
+                        return
+                    yield entry
+
+    def listener(self, caller: Caller, heartbeat_seconds: float | None = None) -> Listener:
+        """Return a caller who is let in now, for whoever tells them something that takes a while."""
+        return Listener(caller, self.still_allowed, heartbeat_seconds or self.heartbeat_seconds, self.doubt_seconds)
+
+    async def _entries(
+        self, listener: Listener, conversation: Topic | None, following: Following, after: int
+    ) -> AsyncGenerator[Item | Delta | Notice | None, None]:
+        # In the same breath: what is written later comes live and joins on.
+        drafts = self.hub.drafts(conversation) if conversation else []
+        written = set()
+        async for item in self._stored(conversation, after):
+            after = item.id
+            written.add(item.data.get("message_id"))
+            yield item
+        for draft in drafts:
+            if draft.message_id not in written:
+                yield draft
+        async for entry in self._live(listener, conversation, following, after):
+            yield entry
 
     async def _live(
-        self, caller: Caller, conversation: Topic | None, following: Following, last: int, heartbeat_seconds: float
+        self, listener: Listener, conversation: Topic | None, following: Following, last: int
     ) -> AsyncIterator[Item | Delta | Notice | None]:
-        now = asyncio.get_running_loop().time
-        # When the client was last known to be allowed: whoever opened the stream was.
-        known_at = now()
-        ask_at = known_at + heartbeat_seconds
         while True:
             try:
-                signal = await following.next(max(0.0, ask_at - now()))
+                signal = await following.next(listener.seconds_left)
             except Closed:
                 return
-            if signal is None or now() >= ask_at:
-                # Before anything else is told: it may be what they must not hear any more.
-                allowed = await self._allowed(caller)
-                if allowed is False or (allowed is None and now() >= known_at + self.doubt_seconds):
-                    return
-                known_at = known_at if allowed is None else now()
-                ask_at = now() + heartbeat_seconds
             if isinstance(signal, Delta | Notice):
                 yield signal
                 continue
@@ -193,16 +187,6 @@ class ConversationLog:
                 yield item
             if len(page) < PAGE:
                 return
-
-    async def _allowed(self, caller: Caller) -> bool | None:
-        """Tell whether the client may still listen; None where an outage keeps us from knowing."""
-        try:
-            return await self.still_allowed(caller)
-        except DatabaseError as error:
-            if not is_outage(error):
-                raise
-            log.warning("stream.unsure", error=type(error).__name__)
-            return None
 
 
 def announced_items(items: list[dict[str, Any]]) -> tuple[Item, ...]:
