@@ -16,6 +16,7 @@ from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
 from placet.gateway.audit import history
 from placet.gateway.audit.store import ORDER, load_changes
+from placet.gateway.conversations.listeners import while_allowed
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -124,7 +125,7 @@ async def export(deps: DepsOf, caller: CallerOf, query: Annotated[ExportQuery, Q
     caller.need(Scope.ADMIN)
     write = _as_csv if query.format == "csv" else _as_lines
     told = {"content-disposition": f'attachment; filename="history.{query.format}"'}
-    rows = write(_each_page(deps, _asked(caller, query)))
+    rows = write(while_allowed(deps.log.listener(caller), _each_page(deps, _asked(caller, query))))
     return StreamingResponse(rows, media_type=MEDIA[query.format], headers=told)
 
 

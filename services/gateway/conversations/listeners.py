@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
 
-from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.auth import Caller, NoCaller
 from placet.runtime.database import is_outage
 from placet.runtime.driver import DatabaseError
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -57,6 +60,14 @@ class Listener:
                 raise
             log.warning("stream.unsure", error=type(error).__name__)
             return None
+
+
+async def while_allowed(listener: Listener, parts: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Yield the parts of a file; raise NoCaller once the caller may not have it: it must not pass for whole."""
+    async for part in parts:
+        if not await listener.may_hear():
+            raise NoCaller("The credentials are not valid.")
+        yield part
 
 
 def _now() -> float:

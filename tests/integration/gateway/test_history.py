@@ -14,6 +14,7 @@ import httpx
 import psycopg
 import pytest
 
+from placet.domain.directory import Directory, Person
 from placet.gateway.admin import history_routes
 from placet.gateway.admin.limit_routes import LimitPage
 from placet.gateway.audit import history
@@ -181,6 +182,27 @@ async def test_an_export_is_the_whole_list(
     assert ({"reason": "why, or not?"}, '{"reason":"why, or not?"}') == (told[0]["detail"], rows[0]["detail"])
     assert """'=HYPERLINK("x")""" == rows[-1]["actor"]
     assert 'attachment; filename="history.csv"' == table.headers["content-disposition"]
+
+
+async def test_an_export_breaks_off_with_its_callers_rights(
+    gateway_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who leaves while the first page is read is told no second one, and sees that the file is not whole."""
+    now, page = [Directory()], load_page
+
+    async def read_and_leave(*asked: Any) -> Any:
+        read = await page(*asked)
+        now[0] = Directory(people={"ada": Person("ada", active=False)})
+        return read
+
+    monkeypatch.setattr(history_routes, "AT_ONCE", 2)
+    monkeypatch.setattr(history, "load_page", read_and_leave)
+    kept: dict[str, Any] = {"directory": lambda: now[0], "gateway_heartbeat_seconds": 1e-9}
+    async with open_house(gateway_database_url, tmp_path, **kept) as house, house.client(house.key("admin")) as ada:
+        for number in range(4, -1, -1):
+            change(house, number)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await ada.get("/v1/history/export")
 
 
 async def test_one_change_is_shown(house: House, boss: httpx.AsyncClient) -> None:
