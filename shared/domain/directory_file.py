@@ -16,6 +16,7 @@ import structlog
 from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
+from placet.domain.addresses import without_case
 from placet.domain.directory import Directory, Person, SlackUser
 from placet.domain.duty import CalendarFile
 from placet.domain.duty_entries import GroupEntry, PersonId, duty_problems, widen_groups
@@ -283,7 +284,7 @@ def _person(name: str, entry: PersonEntry) -> Person:
     return Person(
         id=name,
         name=entry.name,
-        emails=tuple(email.lower() for email in entry.emails),
+        emails=tuple(without_case(email) for email in entry.emails),
         slack=tuple(SlackUser(each.team, each.user) for each in entry.slack),
         language=entry.language,
         quiet_hours=entry.quiet_hours,
@@ -313,7 +314,7 @@ def _shared_marks(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
     taken: dict[Any, str] = {}
     for name, person in entry.people.items():
         marks: list[tuple[str, list[Any]]] = [
-            ("emails", [email.lower() for email in person.emails]),
+            ("emails", [without_case(email) for email in person.emails]),
             ("slack", [(each.team, each.user) for each in person.slack]),
             ("subjects", [("subject", each) for each in person.subjects]),
         ]

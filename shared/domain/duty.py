@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
+from placet.domain.addresses import without_case
+
 if TYPE_CHECKING:
     from placet.domain.directory import Person
 
@@ -31,7 +33,7 @@ class Shift:
 
     begins: datetime
     ends: datetime
-    #: Ids of people, e-mail addresses and words that may name them, in lower case.
+    #: Ids of people, e-mail addresses and words that may name them, without their case.
     names: frozenset[str]
 
 
@@ -172,8 +174,8 @@ def opens_at(duty: GroupDuty | None, at: datetime, latest: datetime | None) -> d
 
 
 def names_of(person: Person) -> frozenset[str]:
-    """Return by what a calendar names a person: id and e-mail addresses, in lower case."""
-    return frozenset(each.casefold() for each in (person.id, *person.emails))
+    """Return by what a calendar names a person: id and e-mail addresses, without their case."""
+    return frozenset(without_case(each) for each in (person.id, *person.emails))
 
 
 def _shifts(plan: Rotation | CalendarFile, at: datetime) -> Iterable[Shift]:

@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 import icalendar
 import recurring_ical_events
 
+from placet.domain.addresses import without_case
 from placet.domain.directory import Person
 from placet.domain.duty import CalendarFile, Shift, names_of
 
@@ -154,4 +155,4 @@ def _names(event: Any) -> set[str]:
     listed = [each for each in listed if str(each.params.get("PARTSTAT", "")).upper() != "DECLINED"]
     names = {re.sub(r"^mailto:", "", str(each), flags=re.IGNORECASE) for each in listed}
     names |= {word.rstrip(".") for word in _WORD.findall(str(event.get("SUMMARY", ""))[:SUMMARY_MAX])}
-    return {each.casefold() for each in names}
+    return {without_case(each) for each in names}

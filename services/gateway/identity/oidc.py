@@ -20,6 +20,7 @@ from joserfc.errors import JoseError
 
 from placet.contracts.errors import Refused
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
+from placet.domain.addresses import without_case
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.keys import same_hash
 
@@ -135,7 +136,7 @@ def person_of(directory: Directory, claims: Mapping[str, Any]) -> Person | None:
 
     A subject says who somebody is. An address does so only where the provider has verified it, and never for two.
     """
-    subject, email = str(claims.get("sub") or ""), str(claims.get("email") or "").lower()
+    subject, email = str(claims.get("sub") or ""), without_case(str(claims.get("email") or ""))
     found = [person for person in directory.people.values() if subject and subject in person.subjects]
     if not found and email and claims.get("email_verified") is True:
         found = [person for person in directory.people.values() if email in person.emails]

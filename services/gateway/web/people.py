@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from placet.domain.addresses import without_case
 from placet.domain.approvers import identity_of, name_of
 from placet.domain.directory import Person
 from placet.gateway.http.deps import Deps
@@ -14,7 +15,8 @@ from placet.gateway.store import reading
 
 def meant(typed: str, people: Iterable[Person]) -> str:
     """Return the identity of the one person of that name, or with that id; any other text as it is."""
-    found = {each.id for each in people if typed.casefold() in {each.name.casefold(), each.id.casefold()}}
+    name, key = typed.casefold(), without_case(typed)
+    found = {each.id for each in people if name == each.name.casefold() or key == without_case(each.id)}
     return identity_of(found.pop()) if len(found) == 1 else typed
 
 

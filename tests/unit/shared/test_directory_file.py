@@ -308,3 +308,9 @@ groups:
 
     assert {"ops": frozenset({"ada", "bob"})} == found.groups
     assert {"ops": GroupDuty(hours, plan)} == found.duty
+
+
+def test_an_address_that_only_unicode_takes_for_another_ones_is_another() -> None:
+    """It stays as it is written: mail to it must not go to whoever has the other."""
+    directory = directory_from(parse_yaml("f", "people: {a: {emails: ['\u212a@B.c']}, b: {emails: [k@b.c]}}".encode()))
+    assert (("\u212a@b.c",), ("k@b.c",)) == (directory.people["a"].emails, directory.people["b"].emails)
