@@ -86,6 +86,13 @@ async def test_a_code_for_a_user_of_another_workspace_is_sent_to_nobody(scene: S
     assert ([], [], ["key_code.no_way"]) == (scene.slack.calls, scene.server.inbox, [each["event"] for each in logs])
 
 
+async def test_a_bounced_code_comes_to_no_administrator(scene: Scene) -> None:
+    """A bounce returns the whole mail, and the mailbox of bounces is handed to an administrator: the key's maker."""
+    await scene.offer("mailed")
+    (mail,) = scene.server.inbox
+    assert ("placet@example.org", True) == (mail.sender, "AB2CD-EF3GH" in mail.part("plain"))
+
+
 async def test_a_code_that_no_relay_takes_goes_to_slack(scene: Scene) -> None:
     """Mail comes first, and of two ways one is enough; whom Slack does not reach is mailed alone."""
     await scene.offer("mailed")

@@ -95,7 +95,10 @@ class EmailChannel:
         return person.emails
 
     async def say(self, _tenant: str, recipient: str, subject: str, words: str) -> None:
-        """Mail somebody a text that is about no approval; raise ChannelFailed where the relay does not take it."""
+        """Mail somebody a text that is about no approval; raise ChannelFailed where the relay does not take it.
+
+        It is for them alone, and a bounce has it whole: none may go to the mailbox that administrators are handed.
+        """
         mail, post = mail_id(new_id()), self._post
         message = note(post.head, subject, words, message_id=post.message_id(mail), recipient=recipient)
-        await post.relay.send(message, sender=post.envelope_sender(mail), recipient=recipient)
+        await post.relay.send(message, sender=post.head.sender, recipient=recipient)
