@@ -78,7 +78,7 @@ async def _dispatched(door: SlackDoor, request: Request, body: bytes) -> Respons
 def _event(body: bytes) -> dict[str, Any] | None:
     """Return the event that a body is; None where it is none."""
     try:
-        value: Any = json.loads(body)
+        value: Any = json.loads(body.decode())
     except (ValueError, RecursionError):
         return None
     known = isinstance(value, dict) and value.get("type") in {"url_verification", "event_callback"}

@@ -16,7 +16,7 @@ from tests.builders import a_call
 from tests.integration.gateway.test_slack import Scene, in_a_workspace
 from tests.support.gateway import an_approval_row, insert
 from tests.support.slack_people import SIGNING_SECRET, Door
-from tests.support.slack_server import APP_TOKEN, Message
+from tests.support.slack_server import APP_TOKEN, TEAM, Message
 
 KEPT = "SELECT approval_id, person, text, question FROM gateway.comments ORDER BY created_at"
 
@@ -129,3 +129,21 @@ async def test_an_event_that_slack_did_not_sign_is_refused(scene: Scene) -> None
         answers[3].json,
         scene.house.query(KEPT),
     )
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+async def test_an_event_in_another_encoding_than_slack_s_is_none(scene: Scene, codec: str) -> None:
+    """Nothing guesses how a body is meant: it is UTF-8, without a mark, or no event."""
+    if not scene.door.url:
+        return
+    _, card = shown(scene)
+    event = {
+        "type": "event_callback",
+        "team_id": TEAM,
+        "event_id": "Ev1",
+        "event": scene.person().written(card, "Why?"),
+    }
+    body = json.dumps(event).encode(codec).decode()
+    url = scene.door.url.replace("/slack/interactions", "/slack/events")
+    answer = await scene.door.post(body, scene.door.signed(body), url=url)
+    assert (400, []) == (answer.status, scene.house.query(KEPT))
