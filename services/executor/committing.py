@@ -3,7 +3,8 @@
 What is about to be done is written down before it is done:
 
 1. the decision: which entries are let through, all others stay as they are;
-2. `applying`: from here on every change is made, whoever has to make it; before it none is;
+2. `applying`, unless such calls were stopped meanwhile: from here on every change is made, whoever has to make it;
+   before it none is;
 3. `applied`: staged calls may begin, each under its own permit, each when the one before has ended.
 
 A crash before 2 leaves nothing but what the packs prepared, and the commit begins anew; after 2 it goes on. The changes
@@ -26,6 +27,7 @@ from placet.executor import commit_store, plans, rules, scopes, store, workspace
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Entry, Net
 from placet.executor.rules import Outcome
+from placet.executor.standing import Standing
 from placet.executor.states import COMMIT_ENDS, Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt
 from placet.executor.tables import Journal
@@ -52,6 +54,7 @@ class Committing:
         self,
         units: UnitOfWork,
         packs: Mapping[str, Staging],
+        standing: Standing,
         *,
         worker: str,
         attempts_max: int,
@@ -66,6 +69,7 @@ class Committing:
         self._patience = patience
         self._units = units
         self.packs = packs
+        self.standing = standing
         self._worker = worker
         self._attempts_max = attempts_max
         self._reached = reached
@@ -150,9 +154,8 @@ class Committing:
         missing = sorted(decided.keys() - self.packs.keys())
         if missing:
             return [], f"no worker of this pool has the pack {missing[0]!r}"
-        lost = "its worker was lost or broke off several times" if attempt.fence > self._attempts_max else ""
-        if problem := attempt.void or lost:
-            return [], problem
+        if attempt.fence > self._attempts_max:
+            return [], "its worker was lost or broke off several times"
         try:
             return [f"{name}:{self.packs[name].scope(context)}" for name in decided], ""
         except _NOTHING_DONE as error:
@@ -182,15 +185,18 @@ class Committing:
         except _NOTHING_DONE as error:
             log.warning("commit.not_prepared", call_id=attempt.call.call_id, error=type(error).__name__)
             problem = _said(error)
-        if problem or conflicts:
-            await self._abandon(decided, context)
+        if not problem and not conflicts:
+            self._reached("compared")
             async with self._units.begin(attempt.cause) as work:
-                await self._give_up(work, attempt, workspace, conflicts, problem)
-            return False
-        self._reached("compared")
+                await workspace_store.lock(work, workspace, attempt.call.tenant)
+                # It may have waited long for others; from here on nothing stops it.
+                problem = await self.standing.why_unmade(work.connection, attempt)
+                if not problem:
+                    return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours)
+        await self._abandon(decided, context)
         async with self._units.begin(attempt.cause) as work:
-            await workspace_store.lock(work, workspace, attempt.call.tenant)
-            return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours)
+            await self._give_up(work, attempt, workspace, conflicts, problem)
+        return False
 
     async def _abandon(self, decided: Decided, context: ToolContext) -> None:
         for name in decided.keys() & self.packs.keys():
@@ -209,7 +215,7 @@ class Committing:
         if locked is None or not await commit_store.write_journal(work, attempt, workspace, Journal.NONE):
             return
         entries = await commit_store.committed_entries(work, workspace, commit)
-        states = {each.call_id: _not_applied(each, conflicts) for each in entries if each.state == "kept"}
+        states = {each.call_id: plans.not_applied(each, conflicts) for each in entries if each.state == "kept"}
         others = "others have changed the same as another entry"
         errors = {
             call_id: plans.CONFLICT_TEXT if state == "conflicted" else f"{plans.NOT_APPLIED}{problem or others}."
@@ -374,13 +380,6 @@ async def _fallen(work: Work, workspace: str, gone: Collection[str]) -> dict[str
         return {}
     entries = await commit_store.entries_of(work, workspace)
     return {each.call_id: plans.FELL_TEXT for each in plans.fallen(entries, gone)}
-
-
-def _not_applied(entry: Entry, conflicts: Sequence[str]) -> str:
-    """Return what becomes of an entry of a commit of which nothing is applied."""
-    if conflicts and set(conflicts) & set(entry.keys):
-        return "conflicted"
-    return "refused" if conflicts or entry.kind == "call" else "failed"
 
 
 def _event_of(entries: Sequence[Entry]) -> Event:

@@ -75,6 +75,13 @@ class Decision:
     problem: str = ""
 
 
+def not_applied(entry: Entry, conflicts: Collection[str]) -> str:
+    """Return what becomes of an entry of a commit of which nothing is applied."""
+    if set(conflicts) & set(entry.keys):
+        return "conflicted"
+    return "refused" if conflicts or entry.kind == "call" else "failed"
+
+
 def arguments_of(text: str) -> CommitArguments | None:
     """Return the arguments of a commit; None where the text has none."""
     try:

@@ -39,6 +39,7 @@ from placet.executor.settings import EVERY_POOL, ExecutorSettings
 from placet.executor.settling import Settling
 from placet.executor.slot_gate import SlotGate
 from placet.executor.staging import Stager
+from placet.executor.standing import Standing
 from placet.executor.store import Holder, Sweep
 from placet.executor.sweeper import Sweeper
 from placet.executor.worker import Worker
@@ -77,10 +78,18 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
     )
     packs, attempts_max = staging_packs(tools.values()), settings.executor_attempts_max
     patience = int(2 * settings.executor_lease_seconds + PATIENCE_SECONDS)
-    committing = Committing(units, packs, worker=settings.executor_worker, attempts_max=attempts_max, patience=patience)
+    verifier, directory = load_verifier(settings.keys), DirectoryFile(settings.rulebook).current
+    committing = Committing(
+        units,
+        packs,
+        Standing(verifier, directory),
+        worker=settings.executor_worker,
+        attempts_max=attempts_max,
+        patience=patience,
+    )
     worker = Worker(
         holder=Holder(settings.executor_worker, settings.executor_lease_seconds),
-        verifier=load_verifier(settings.keys),
+        verifier=verifier,
         specs={**specs, COMMIT_TOOL: COMMIT_SPEC},
         tools=tools,
         units=units,
@@ -89,7 +98,7 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
         settling=Settling(units, worker=settings.executor_worker),
         stager=Stager(units, tools, specs, bounds),
         committing=committing,
-        directory=DirectoryFile(settings.rulebook).current,
+        directory=directory,
     )
     return assemble(settings, runtime, worker, tools=tools, pools=pools)
 

@@ -1,21 +1,25 @@
-"""Whether what a genuine permit let begin may begin now: a staged call at its turn, a lost attempt, a lost commit.
+"""Whether what a genuine permit let begin may begin now: a staged call at its turn, a lost attempt, a commit's changes.
 
 The claim asks the same within its own statement, for all calls that arrived together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 
+from placet.contracts.errors import SecurityAlert
 from placet.contracts.messages import COMMIT_TOOL, ToolCall
-from placet.contracts.permit import Permit
+from placet.contracts.permit import NOTHING_RAN, Permit, verify_permit
+from placet.contracts.signing import Verifier
 from placet.domain.conditions import consent_lost
 from placet.domain.directory import Directory
 from placet.executor import rules
 from placet.executor.plans import arguments_of
 from placet.executor.rules import Admission
-from placet.executor.store import QUERIES, Holder, Wanted
+from placet.executor.store import QUERIES, Attempt, Holder, Wanted
 from placet.runtime.sql import Connection
 
 
@@ -29,6 +33,28 @@ async def why_void(connection: Connection, call: ToolCall, permit: Permit, direc
     (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
     revoked = row["revoked"] or consent_lost(permit, call, directory)
     return rules.void(stop=row["stopped"], revoked=revoked, late=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What tells of an attempt that is under way whether it may still begin."""
+
+    verifier: Verifier
+    directory: Callable[[], Directory]
+
+    async def why_void(self, connection: Connection, attempt: Attempt) -> Admission | None:
+        """Return why an attempt may not begin; None where it may, and where its permit is not of its call."""
+        with suppress(SecurityAlert):
+            permit = verify_permit(
+                self.verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=(attempt.mode,)
+            )
+            return await why_void(connection, attempt.call, permit, self.directory())
+        return None
+
+    async def why_unmade(self, connection: Connection, attempt: Attempt) -> str:
+        """Return why nothing of a commit may be made, half a sentence; empty where it may."""
+        void = await self.why_void(connection, attempt)
+        return void.reason.removeprefix(NOTHING_RAN).removesuffix(".") if void else ""
 
 
 async def take_up(connection: Connection, wanted: Wanted, holder: Holder, moments: Sequence[datetime]) -> bool | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +23,6 @@ from placet.executor import commit_store, rules, store, workspace_store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
 from placet.executor.slot_gate import NoSlot, SlotGate
-from placet.executor.standing import why_void
 from placet.executor.states import Event, State, WorkspaceEvent
 from placet.executor.store import Attempt, Sweep
 from placet.executor.worker import Worker
@@ -68,6 +66,7 @@ class Sweeper:
         self, worker: Worker, gate: SlotGate, sweep: Sweep, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._worker = worker
+        self._standing = worker.committing.standing
         self._gate = gate
         self._sweep = sweep
         self._monotonic = monotonic
@@ -107,8 +106,7 @@ class Sweeper:
         if call_id is None:
             return 0
         attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
-        if void := await self._why_void(work, attempt):
-            attempt = replace(attempt, void=void.reason.removeprefix(NOTHING_RAN).removesuffix("."))
+        attempt = replace(attempt, void=await self._standing.why_unmade(work.connection, attempt))
         await self._begin_again(work, attempt)
         return 1
 
@@ -177,7 +175,7 @@ class Sweeper:
                 lost = await store.find_lost(work.connection, self._sweep, event)
                 if lost is None:
                     return 0
-                if event is Event.RECLAIMED and (void := await self._why_void(work, lost)):
+                if event is Event.RECLAIMED and (void := await self._standing.why_void(work.connection, lost)):
                     return await self._leave(work, lost, void)
                 attempt = await store.begin_again(work, lost.call.call_id, lost.state, event, self._worker.holder)
                 await self._begin_again(work, attempt)
@@ -209,13 +207,6 @@ class Sweeper:
         """Return the permit of the attempt; raise SecurityAlert where it is not of the stored call."""
         verifier, modes = self._worker.verifier, (attempt.mode,)
         return verify_permit(verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
-
-    async def _why_void(self, work: Work, attempt: Attempt) -> Admission | None:
-        """Return why a lost call may not begin anew; None where it may, and for what `_doubt` finds."""
-        with suppress(SecurityAlert):
-            permit = self._permit(attempt)
-            return await why_void(work.connection, attempt.call, permit, self._worker.directory())
-        return None
 
     def _doubt(self, attempt: Attempt) -> str:
         """Return why the stored call is not the signed one, or not the one its row speaks of; empty where it is."""

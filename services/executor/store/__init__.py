@@ -49,7 +49,7 @@ class Attempt:
     #: What the permit is good for, and how the call is to be staged where it is that.
     mode: PermitMode = "run"
     plan: StagePlan | None = None
-    #: Of a commit that was lost: why it may not begin to make its changes, half a sentence; empty where it may.
+    #: Of a commit that was lost: why it may not be decided any more, half a sentence; empty where it may.
     void: str = ""
 
 

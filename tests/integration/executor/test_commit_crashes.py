@@ -251,6 +251,27 @@ async def test_another_commit_waits_for_one_that_is_half_made(files: Premises) -
     assert AFTER == scene.files()
 
 
+@pytest.mark.parametrize(
+    "void", ["all is stopped", "an entry is stopped", "commits are stopped", "the agent is stopped"]
+)
+async def test_a_commit_that_is_stopped_while_it_waits_for_another_makes_nothing(files: Premises, void: str) -> None:
+    """It had been claimed before the stop, and begun to change nothing: it ends with the reason."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    async with open_house(files, executor_worker="next") as house:
+        other, scene.house, waits = Scene(house, "other"), house, asyncio.Event()
+        await other.stage("create_file", path="theirs.txt", content="theirs\n")
+        worker_of(house).committing._reached = lambda step: waits.set() if step == "half made" else None
+        await house.deliver(files.permitted(other.commit(), mode="commit", issuer="approval"))
+        await waits.wait()
+        files.sql(VOIDS[void].replace("edit_file", "create_file"))
+        assert 1 == await house.sweep("recover-commits")
+        answers = [told(await scene.finished()), told(await scene.finished())]
+    ends = {tuple(outcomes(result)): errors(result) for _, result, _ in answers}
+    assert {("committed", "committed", "committed"), ("failed",)} == ends.keys()
+    assert "has stopped such calls" in ends[("failed",)].pop()
+    assert AFTER == scene.files()
+
+
 async def test_a_half_made_commit_is_gone_on_with_where_every_slot_waits_for_it(files: Premises) -> None:
     """The only slot is taken by a commit that waits: the one that is half made goes on beside it."""
     scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
