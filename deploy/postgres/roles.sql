@@ -86,8 +86,11 @@ BEGIN
                     EXECUTE format('GRANT SELECT ON "read".stops TO %I', role);
                 END IF;
             ELSIF found = 'read' AND service = 'jobs' AND to_regclass('"read".card_times') IS NOT NULL THEN
-                -- Whether an agent has taken an attempt, whether people are asked in it, and nothing of what.
+                -- Whether an agent has taken an attempt, whether people are asked in it, and nothing of what; what is stopped.
                 EXECUTE format('GRANT SELECT ON "read".card_times, "read".taken_conversations TO %I', role);
+                IF to_regclass('"read".stops') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".stops TO %I', role);
+                END IF;
             ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor', 'agent') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
                 -- calls are judged now; policy, who may have asked for a call; who begins calls, what is stopped; and

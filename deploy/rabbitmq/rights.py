@@ -57,7 +57,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallProgressed: ("executor",),
     m.ToolCallFinished: ("executor", "jobs"),
-    m.ToolCallRefused: ("policy", "approval", "executor"),
+    m.ToolCallRefused: ("policy", "approval", "executor", "jobs"),
     m.CallResolved: ("executor",),
     m.HandoverRequested: ("agent",),
     m.ConversationItems: ("agent",),

@@ -6,19 +6,29 @@ from datetime import datetime
 
 from placet.contracts import messages as m
 from placet.contracts.messages import ACCOMPLISH_TOOL
-from placet.jobs.job_state import Job
+from placet.jobs.job_state import JobCourse
 from placet.jobs.states import JobState
 
 
-def answer_of(job: Job, now: datetime, unsettled: int = 0) -> m.ToolCallFinished | None:
+def answer_of(course: JobCourse, now: datetime) -> m.ToolCallFinished | m.ToolCallRefused | None:
     """Return what the call is answered that an ended job was done for; None where a person asked for it.
 
-    Of attempts that ran when it ended, `unsettled`, nobody knows yet what they used: their shares count.
+    Of attempts that ran when it ended nobody knows yet what they used: their shares count.
     """
-    unsettled += job.running
+    job = course.job
+    unsettled = course.unsettled + job.running
     caller, done = job.spec.caller, job.state is JobState.DONE
     if caller is None:
         return None
+    if course.stopped:
+        return m.ToolCallRefused(
+            tenant=job.spec.tenant,
+            conversation_id=caller.conversation_id,
+            call_id=caller.call_id,
+            tool=ACCOMPLISH_TOOL,
+            kind="refused",
+            reason=job.reason,
+        )
     return m.ToolCallFinished(
         tenant=job.spec.tenant,
         conversation_id=caller.conversation_id,

@@ -12,6 +12,7 @@ from typing import Any
 
 from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
+from placet.contracts.permit import STOPPED_CALL
 from placet.domain.division import Unsound, checked, groups_of
 from placet.domain.reliability import Record, votes_needed
 from placet.jobs.drawing import DIVISION, UNANSWERED, DrawingCourse
@@ -44,11 +45,15 @@ class Course(DrawingCourse):
 
     __slots__ = ()
 
-    def begin(self) -> None:
-        """Take a new job: divide its task, or take the division that came with it."""
+    def begin(self, *, stopped: bool = False) -> None:
+        """Take a new job: divide its task, or take the division that came with it; one that is stopped ends at once."""
         spec = self.job.spec
         self._record_job("asked", None, self.job.state, actor=spec.author.id)
         self._note("job", {"state": self.job.state}, f"asked by {spec.author.id}: {_short(spec.task)}")
+        if stopped:
+            self.stopped = True
+            self.give_up(STOPPED_CALL)
+            return
         if not spec.tasks:
             self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1, state=TaskState.READY))
             return

@@ -31,14 +31,14 @@ SWEPT_MAX = 100
 
 
 async def run(message: RunJob, work: Work, announce: Announce) -> None:
-    """Begin a job; the same one again changes nothing. Poison where its id is another one's."""
+    """Begin a job, unless it is stopped; the same one again changes nothing. Poison where its id is another one's."""
     if not await store.add_job(work.connection, message):
         known = await store.lock_job(work.connection, message.job_id, message.tenant)
         if known is None or known.spec.asked != message.asked:
             raise Poison(f"job {message.job_id} is another one, which was asked for before")
         return
     course = Course(Job(message.job_id, message))
-    course.begin()
+    course.begin(stopped=await store.is_stopped(work.connection, message))
     if course.job.state not in JOB_MACHINE.final:
         await _save_first(course, work)
     await _advance(course, work)
@@ -197,7 +197,7 @@ async def _save(course: Course, work: Work, announce: Announce) -> None:
     if course.threw_away:
         course.drop(await store.load_entries(work.connection, course.job.job_id))
     work.emit(*course.emitted)
-    if course.ended and (answer := answer_of(course.job, work.now, course.unsettled)) is not None:
+    if course.ended and (answer := answer_of(course, work.now)) is not None:
         work.emit(answer)
     work.record(*course.changes)
     event = _events(course, work)

@@ -191,6 +191,8 @@ class JobCourse:
     noted: list[tuple[int, str, Data]] = field(default_factory=list)
     #: Whether it ended now.
     ended: bool = False
+    #: Whether an administrator had stopped such jobs before it began.
+    stopped: bool = False
     #: Attempts that ran when it ended: what they used is told later.
     unsettled: int = 0
     #: When what is drawn now begins; None: at once.

@@ -12,6 +12,12 @@ VALUES (
 ON CONFLICT DO NOTHING
 RETURNING job_id
 
+-- name: stopped
+-- Whether an administrator stopped what a new job is: of its agent, its tenant or all, or the tool that asks for it.
+SELECT FROM read.stops
+WHERE coalesce(tenant = :tenant, true) AND coalesce(agent = :agent, true) AND coalesce(tool = :tool, true)
+LIMIT 1
+
 -- name: lock_job
 SELECT job_id, spec::text AS spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
     cost, cost_most, unpriced, starved, staged, workspace, entries, changes, result::text AS result, conflicted,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from placet.contracts.messages import JobTask, MergedEntry, RunJob
+from placet.contracts.messages import ACCOMPLISH_TOOL, JobTask, MergedEntry, RunJob
 from placet.jobs.course import Course
 from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.states import JOB_MACHINE, AttemptState, Changes, JobState, TaskState
@@ -55,6 +55,12 @@ async def add_job(connection: Connection, spec: RunJob) -> bool:
     # The tasks that came with it are rows of their own, and what is stored is read with every vote.
     stored = spec.model_dump(exclude={"tasks"})
     return bool(await connection.run(QUERIES.add_job, **given, spec=_json(stored)))
+
+
+async def is_stopped(connection: Connection, spec: RunJob) -> bool:
+    """Tell whether an administrator stopped such jobs; one that a person asked for is no call of a tool."""
+    tool = ACCOMPLISH_TOOL if spec.caller else ""
+    return bool(await connection.run(QUERIES.stopped, tenant=spec.tenant, agent=spec.agent, tool=tool))
 
 
 async def lock_job(connection: Connection, job_id: str, tenant: str) -> Job | None:

@@ -163,7 +163,7 @@ AnswerKind = Literal["result", "instruction"]
 
 
 class ToolCallRefused(Message):
-    """A call will never run. Sent by policy, approval or executor; the reason is for the model and for people."""
+    """A call will never run. Sent by policy, approval, executor or jobs; the reason is for the model and for people."""
 
     type_name: ClassVar[str] = "placet.tool-call.refused.v1"
     tells: ClassVar[bool] = True

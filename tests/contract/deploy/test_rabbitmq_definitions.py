@@ -65,7 +65,7 @@ MAY_PUBLISH = {
         "conversations": r"^(job\..+)$",
         "jobs": r"^(attempt\.requested|attempt\.withdrawn|job\.propose)$",
         "tool-calls": r"^(workspace\.merge|workspace\.calls-dropped|workspace\.discard)$",
-        "tool-results": r"^(tool-call\.finished)$",
+        "tool-results": r"^(tool-call\.finished|tool-call\.refused)$",
     },
     "dead_letters": {"decisions": r"^(abandon\..+)$"},
 }

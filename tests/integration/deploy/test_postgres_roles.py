@@ -120,7 +120,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     """Return the rights that a service should have on a table: the golden rule."""
     if schema == "read":
         keys = service in {"approval", "policy", "executor", "agent"} and name == "api_keys"
-        keys |= service in {"executor", "notifier", "agent"} and name == "stops"
+        keys |= service in {"executor", "notifier", "agent", "jobs"} and name == "stops"
         keys |= service == "executor" and name == "answered_calls"
         keys |= service == "jobs" and name in {"card_times", "taken_conversations"}
         keys |= service == "policy" and name in {"askers", "key_makers"}

@@ -19,6 +19,7 @@ _VIEWS = (
     "CREATE SCHEMA IF NOT EXISTS read",
     "CREATE TABLE IF NOT EXISTS read.card_times (tenant text, conversation_id text, closed_at timestamptz)",
     "CREATE TABLE IF NOT EXISTS read.taken_conversations (tenant text, conversation_id text)",
+    "CREATE TABLE IF NOT EXISTS read.stops (stop_id text, tenant text, tool text, agent text, reason text)",
 )
 
 

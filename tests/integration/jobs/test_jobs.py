@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,10 +19,33 @@ from placet.contracts.messages import (
     JobTask,
     RunJob,
     ToolCallFinished,
+    ToolCallRefused,
 )
+from placet.contracts.permit import STOPPED_CALL
 from placet.jobs.handlers import sweep, without_broken_off
 from placet.runtime.database import Restored
 from tests.support.house import Replica
+
+
+class Stop:
+    """Places emergency stops."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+
+    async def __call__(self, column: str, value: str | None = None) -> None:
+        """Stop what the column names, by default the job of these tests."""
+        named = {"tenant": None, "tool": None, "agent": None} | {column: value or STOPS[column]}
+        named.pop("all", None)
+        row = "INSERT INTO read.stops VALUES ('stop-1', :tenant, :tool, :agent, 'an incident')"
+        await self.replica.execute(row, **named)
+
+
+@pytest.fixture
+async def stop(replica: Replica) -> AsyncIterator[Stop]:
+    """What places stops; afterwards none is left."""
+    yield Stop(replica)
+    await replica.execute("DELETE FROM read.stops")
 
 
 def a_job(*tasks: JobTask, **changes: Any) -> RunJob:
@@ -246,6 +270,44 @@ async def test_a_call_is_answered_what_its_job_used(replica: Replica) -> None:
     await replica.send(CancelJob(tenant="acme", job_id="job-1", by="person:ada"))
     (answer,) = replica.all_sent(ToolCallFinished)
     assert ("cancelled", 115, 1.0) == tuple(answer.data[name] for name in ("state", "tokens", "cost"))
+
+
+STOPS = {"tool": "accomplish", "agent": "default", "tenant": "acme", "all": None}
+
+
+@pytest.mark.parametrize("stopped", STOPS)
+async def test_no_job_begins_under_a_stop(stopped: str, stop: Stop) -> None:
+    """It was permitted before: its call is refused with the reason, once, and no attempt is asked for."""
+    replica, asked = stop.replica, a_job(caller=JobCaller(conversation_id="c1", call_id="call"))
+    await stop(stopped)
+    for _ in range(2):
+        await replica.send(asked)
+    assert ("failed", STOPPED_CALL) == await state(replica)
+    (answer,) = replica.all_sent(ToolCallRefused)
+    assert ("c1", "call", "accomplish", "refused", STOPPED_CALL) == (
+        answer.conversation_id,
+        answer.call_id,
+        answer.tool,
+        answer.kind,
+        answer.reason,
+    )
+    assert ([], []) == (replica.all_sent(AttemptRequested), replica.all_sent(ToolCallFinished))
+
+
+@pytest.mark.parametrize(("stopped", "begun"), [("tool", 1), ("agent", 0), ("tenant", 0), ("all", 0)])
+async def test_a_job_that_a_person_asked_for_is_no_call_of_a_tool(stopped: str, begun: int, stop: Stop) -> None:
+    """It is stopped with its agent, its tenant or all."""
+    await stop(stopped)
+    await stop.replica.send(a_job())
+    assert begun == len(stop.replica.all_sent(AttemptRequested))
+
+
+@pytest.mark.parametrize(("column", "value"), [("tool", "refund"), ("agent", "treasury"), ("tenant", "globex")])
+async def test_a_stop_of_something_else_keeps_no_job(column: str, value: str, stop: Stop) -> None:
+    """It begins as ever."""
+    await stop(column, value)
+    await stop.replica.send(a_job(caller=JobCaller(conversation_id="c1", call_id="call")))
+    assert 1 == len(stop.replica.all_sent(AttemptRequested))
 
 
 async def test_a_task_waits_for_room_in_the_budget(replica: Replica) -> None:
