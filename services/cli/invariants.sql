@@ -603,6 +603,16 @@ FROM begun JOIN gateway.stops AS s
     AND coalesce(s.tenant = begun.tenant, true) AND coalesce(s.tool = begun.tool, true)
     AND (s.agent IS NULL OR s.agent = CAST(nullif(begun.call, '') AS json) ->> 'agent')
 
+-- name: stops_stand_until_lifted
+-- 28: An emergency stop stands until the gateway lifts it: nobody takes its row away, or ends it, by hand.
+SELECT h.tenant, h.subject_id AS subject, 'stopped at ' || h.at || ', never lifted, and stands no more' AS found
+FROM gateway.history AS h
+WHERE h.machine = 'stop' AND h.event = 'stopped'
+    AND NOT EXISTS (
+        SELECT FROM gateway.history AS r WHERE r.machine = 'stop' AND r.event = 'resumed' AND r.subject_id = h.subject_id
+    )
+    AND NOT EXISTS (SELECT FROM gateway.stops AS s WHERE s.stop_id = h.subject_id AND s.resumed_at IS NULL)
+
 -- name: history_is_append_only
 -- 32: No service may change or delete what is written into a history.
 SELECT '' AS tenant, r.rolname AS subject, 'may change ' || t.oid::regclass AS found

@@ -166,6 +166,7 @@ PLANTED: Mapping[str, Sequence[Row]] = {
         row("gateway.stops", stop_id="s", stopped_at="2025-12-31 23:00Z"),
         execution(state="succeeded", fence=1, begun_at=LONG_AGO),
     ],
+    "stops_stand_until_lifted": [moved("gateway", "stop", None, "active", "stopped")],
     "rows_stay_with_their_tenant": [turn(tenant="acme"), call(tenant="other")],
     "bounds_hold": [row("agent.outbox", id="x", events=["{}"] * 65, created_at="infinity")],
     "nothing_is_from_the_future": [moved("policy", "grant", None, "active", at="infinity")],
@@ -392,3 +393,26 @@ def test_a_query_that_takes_too_long_has_no_answer(database: psycopg.Connection)
     slow = {each.name for each, violations in found.items() if violations is None}
     cards = {"leases_are_looked_after", "nobody_told_is_an_alarm", "one_card_in_one_place"}
     assert cards | {"rows_stay_with_their_tenant"} == slow
+
+
+_STOPPED = moved("gateway", "stop", None, "active", "stopped", call_id=None)
+_RESUMED = moved("gateway", "stop", "active", "resumed", "resumed", call_id=None, at=LATER)
+
+
+@pytest.mark.parametrize(
+    ("planted", "broken"),
+    [
+        ([_STOPPED, row("gateway.stops", stop_id="x", stopped_at=LONG_AGO)], False),
+        ([_STOPPED, _RESUMED, row("gateway.stops", stop_id="x", stopped_at=LONG_AGO, resumed_at=LATER)], False),
+        ([_STOPPED, row("gateway.stops", stop_id="x", stopped_at=LONG_AGO, resumed_at=LATER)], True),
+        ([_STOPPED, row("gateway.stops", stop_id="y", stopped_at=LONG_AGO)], True),
+        ([row("gateway.stops", stop_id="x", stopped_at=LONG_AGO)], False),
+    ],
+)
+def test_a_stop_that_went_without_being_lifted_is_seen(
+    database: psycopg.Connection, planted: Sequence[Row], *, broken: bool
+) -> None:
+    """Its history is what tells of it; where that was purged, nothing is said."""
+    for each in planted:
+        plant(database, each)
+    assert broken == ("stops_stand_until_lifted" in broken_in(database))
