@@ -193,6 +193,11 @@ class Agents:
         self._any = AgentEntry()
         self._all = dict.fromkeys(names, self._any) if entries is None else entries
 
+    @property
+    def any_name(self) -> bool:
+        """Whether conversations may call their agent what they like, because no file says which there are."""
+        return self._entries is None
+
     def find(self, tenant: str, name: str) -> AgentEntry | None:
         """Return a tenant's agent; None where it has none of that name."""
         if self._entries is None:

@@ -48,8 +48,11 @@ async def _near(deps: Deps, own_tenant: str, wanted: Stopping) -> list[str] | No
     if wanted.tool:
         return _like(wanted.tool, await asyncio.to_thread(_tools, deps.settings.rulebook))
     if wanted.agent:
-        found = deps.agents.find(own_tenant, wanted.agent)
-        return None if found else _like(wanted.agent, deps.agents.of(own_tenant))
+        known = deps.agents.of(own_tenant)
+        if wanted.agent in known or not deps.agents.any_name:
+            return _like(wanted.agent, known)
+        async with reading(deps.runtime.database) as connection:
+            return None if await stops.has_agent(connection, own_tenant, wanted.agent) else _like(wanted.agent, known)
     if wanted.tenant in {None, own_tenant}:
         return None
     async with reading(deps.runtime.database) as connection:

@@ -96,6 +96,13 @@ async def list_tenants(connection: Connection, asked: str) -> Sequence[str]:
     return (await connection.execute(sa.select(keys.tenant).union(has_some))).scalars().all()
 
 
+async def has_agent(connection: Connection, tenant: str, agent: str) -> bool:
+    """Tell whether any conversation of a tenant is with an agent of this name."""
+    c = CONVERSATIONS.c
+    found = sa.select(sa.select(c.agent).where(c.tenant == tenant, c.agent == agent).exists())
+    return bool((await connection.execute(found)).scalar_one())
+
+
 async def list_stops(
     connection: Connection, tenant: str | None, *, active: bool | None, after: Cursor | None, limit: int
 ) -> Sequence[Row]:

@@ -346,6 +346,24 @@ async def test_a_stop_of_nothing_that_is_there_is_refused_unless_it_is_wanted_an
         )
 
 
+@pytest.mark.parametrize(
+    ("agent", "expected"), [("default", 201), ("helper", 201), ("theirs", 422), ("nonsense", 422), ("Default", 422)]
+)
+async def test_without_a_file_an_agent_is_there_that_a_conversation_names(
+    house: House, agent: str, expected: int
+) -> None:
+    """Conversations may then call theirs what they like; a name that none of the tenant's has stops nothing."""
+    for tenant, name in (("acme", "helper"), ("globex", "theirs")):
+        house.query(
+            "INSERT INTO gateway.conversations (tenant, conversation_id, agent, created_by) VALUES (%s, %s, %s, %s)"
+            " RETURNING tenant",
+            *(tenant, f"with-{name}", name, "person:a"),
+        )
+    async with house.client(house.key("admin")) as boss:
+        answer = await stop(boss, agent=agent, anyway=False)
+    assert expected == answer.status_code
+
+
 async def test_a_rulebook_that_cannot_be_read_keeps_no_stop_out(named: House) -> None:
     """In an emergency it is placed, whatever it names."""
     named.gateways[0].settings.rulebook.write_text("tools: [")
