@@ -36,7 +36,7 @@ def stop(  # noqa: PLR0913 - each is an option
         return
     if len(given) != 1:
         fail("say what to stop: --tool NAME, --agent NAME, --tenant NAME or --all", code=2)
-    if not reason:
+    if not reason.strip():
         fail("say why: --reason TEXT", code=2)
     asked = {**given, "reason": reason, "by_another": by_another, "anyway": anyway}
     made = call("POST", "/v1/stops", json=asked)

@@ -45,7 +45,7 @@ class EmergencyStopIn(BaseModel):
         False
     )
     anyway: Annotated[bool, Strict(), Field(description="Whether to stop it though no such name is known.")] = False
-    reason: Annotated[_Reason, Field(min_length=1, description="Why; people read it.")]
+    reason: Annotated[_Reason, Field(min_length=1, pattern=r"\S", description="Why; people read it.")]
     by_another: Annotated[
         bool, Strict(), Field(description="Whether only somebody else may lift it; a setting may ask it of all.")
     ] = False

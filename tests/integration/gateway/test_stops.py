@@ -62,6 +62,7 @@ async def test_a_stop_is_listed_until_it_is_lifted_and_both_are_on_record(house:
         ("acme", "admin", {}, 400),
         ("acme", "admin", {"tool": "refund", "agent": "default"}, 400),
         ("acme", "admin", {"tool": "refund", "reason": ""}, 400),
+        ("acme", "admin", {"tool": "refund", "reason": " \t\u00a0"}, 400),
         ("acme", "admin", {"tool": "no tool"}, 400),
     ],
 )
