@@ -10,10 +10,10 @@ CROSS JOIN LATERAL (
     SELECT min(s.reason) AS reason FROM read.stops AS s
     WHERE coalesce(s.tenant = d.tenant, true) AND coalesce(s.agent = d.card ->> 'agent', true)
       AND (coalesce(s.tool = d.card ->> 'tool', true) OR EXISTS (
-          -- A commit is stopped with any entry that its card lists.
+          -- A commit is stopped with any entry that its card lists and people did not leave out.
           SELECT FROM jsonb_array_elements(d.card -> 'plan') AS line
           JOIN read.workspace_entries AS e ON e.call_id = line ->> 'call_id' AND e.tenant = d.tenant
-          WHERE e.tool = s.tool
+          WHERE e.tool = s.tool AND line ->> 'outcome' IS DISTINCT FROM 'left_out'
       ))
 ) AS why
 WHERE d.pending AND d.state IN ('due', 'sent') AND split_part(d.channel, ':', 1) = 'slack'
@@ -38,7 +38,7 @@ JOIN read.stops AS s ON coalesce(s.tenant = d.tenant, true) AND coalesce(s.agent
   AND (coalesce(s.tool = d.card ->> 'tool', true) OR EXISTS (
       SELECT FROM jsonb_array_elements(d.card -> 'plan') AS line
       JOIN read.workspace_entries AS e ON e.call_id = line ->> 'call_id' AND e.tenant = d.tenant
-      WHERE e.tool = s.tool
+      WHERE e.tool = s.tool AND line ->> 'outcome' IS DISTINCT FROM 'left_out'
   ))
 WHERE d.delivery_id = ANY (:ids::text[]) AND d.pending
 GROUP BY d.delivery_id

@@ -15,6 +15,7 @@ from placet.domain.directory import Directory
 from placet.notifier.channels.slack import SlackChannel
 from placet.notifier.stops import BATCH, tell_stops
 from placet.notifier.store import Claims
+from placet.notifier.store.stops import QUERIES
 from placet.notifier.worker import Worker
 from placet.surfaces.slack import Slack, SlackTeam
 from tests.builders import NOON, a_call
@@ -174,10 +175,10 @@ async def test_cards_say_that_the_house_was_restored(replica: Replica) -> None:
 
 @pytest.mark.usefixtures("stops")
 async def test_a_commit_says_that_a_tool_in_it_is_stopped(replica: Replica) -> None:
-    """Its card lists the entries; a stop of any of their tools covers it, and one of another tool does not."""
+    """Its card lists the entries; a stop of any of their tools covers it until people leave that entry out."""
     await replica.send(opened("slack:#ops"))
-    listed = "UPDATE notifier.deliveries SET card = card || CAST(:plan AS jsonb)"
-    await replica.execute(listed, plan=json.dumps({"plan": [{"call_id": "c-mail", "words": "Mail", "kind": "call"}]}))
+    listed, line = "UPDATE notifier.deliveries SET card = card || CAST(:plan AS jsonb)", {"call_id": "c-mail"}
+    await replica.execute(listed, plan=json.dumps({"plan": [line | {"words": "Mail", "kind": "call"}]}))
     await replica.execute(
         "INSERT INTO read.workspace_entries (call_id, tenant, tool) VALUES ('c-mail', 'acme', 'mail')"
     )
@@ -187,8 +188,20 @@ async def test_a_commit_says_that_a_tool_in_it_is_stopped(replica: Replica) -> N
         await tell_stops(replica.units)
         rows = await replica.rows("SELECT card->>'stopped' AS stopped FROM notifier.deliveries")
         told += [row["stopped"] for row in rows]
+    shown = await replica.rows("SELECT delivery_id FROM notifier.deliveries")
+    mailed = {"ids": [row["delivery_id"] for row in shown]}
+    async with replica.units.begin() as work:
+        said = [row["stopped"] for row in await work.run(QUERIES.why_stopped, **mailed)]
+    left_out = line | {"words": "Mail", "kind": "call", "outcome": "left_out"}
+    await replica.execute(listed, plan=json.dumps({"plan": [left_out]}))
+    async with replica.units.begin() as work:
+        said += [row["stopped"] for row in await work.run(QUERIES.why_stopped, **mailed)]
+    await tell_stops(replica.units)
+    told += [
+        row["stopped"] for row in await replica.rows("SELECT card->>'stopped' AS stopped FROM notifier.deliveries")
+    ]
     await replica.execute("DELETE FROM read.workspace_entries")
-    assert ["", "an incident"] == told
+    assert (["", "an incident", ""], ["an incident"]) == (told, said)
 
 
 @pytest.mark.usefixtures("stops")
