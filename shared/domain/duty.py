@@ -94,7 +94,7 @@ class Rotation:
         if number < 0:
             return None
         name = self.people[number % len(self.people)]
-        return Shift(self._boundary(number), self._boundary(number + 1), frozenset({name}))
+        return Shift(self._boundary(number), self._boundary(number + 1), frozenset({without_case(name)}))
 
     def _boundary(self, number: int) -> datetime:
         return _instant(self.starts_at + number * timedelta(days=self.days), self.zone)

@@ -273,3 +273,12 @@ def test_a_notice_that_would_come_too_late_goes_out_at_once() -> None:
     assert evening == opens_at(GroupDuty(DAY), evening, morning)
     assert morning == opens_at(GroupDuty(DAY), evening, morning + timedelta(minutes=1))
     assert evening == opens_at(None, evening, None)
+
+
+def test_a_rotation_finds_its_people_however_their_ids_are_written() -> None:
+    """The directory keeps the case of an id, and so does the plan; who is on duty is found all the same."""
+    people = {"Ada": Person("Ada"), "Ben": Person("Ben")}
+    rotation = Rotation(("Ada", "Ben"), datetime(2026, 1, 5, 9), 7)  # noqa: DTZ001
+    directory = Directory(people=people, groups={"ops": frozenset(people)}, duty={"ops": GroupDuty(plan=rotation)})
+    found = directory.on_duty("ops", at("2026-01-06 09:00"))
+    assert frozenset({"Ada"}) == found.people
