@@ -162,14 +162,15 @@ class Chat:
                 self.ended.set()
 
 
-async def publish(channel: AbstractRobustChannel, tenant: str, body: bytes) -> None:
+async def publish(channel: AbstractRobustChannel, tenant: str, user: str, body: bytes) -> None:
     """Send an envelope until the broker says that it is safe."""
     while True:
         try:
-            # Mandatory, so that a broker without Placet's queues says so; our key is the one that our user may use.
-            messages = await channel.get_exchange("messages", ensure=False)
+            # Mandatory, so that a broker without Placet's queues says so. The exchange is our user's own, and our key
+            # is the one that it passes on.
+            own = await channel.get_exchange(user, ensure=False)
             message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
-            await messages.publish(message, routing_key=f"frontend.{tenant}", mandatory=True, timeout=10)
+            await own.publish(message, routing_key=f"frontend.{tenant}", mandatory=True, timeout=10)
         except (AMQPError, OSError, TimeoutError) as error:
             sys.stderr.write(f"not sent yet: {type(error).__name__}\n")
             await asyncio.sleep(PAUSE_SECONDS)
@@ -182,11 +183,12 @@ async def talk(url: str, frontend: str, chat: Chat, body: bytes) -> None:
     async with await aio_pika.connect_robust(url, reconnect_interval=PAUSE_SECONDS) as connection:
         channel = await connection.channel()
         # Not exclusive: it outlives a lost connection, and the broker keeps for us what is said meanwhile.
-        queue = await channel.declare_queue(f"frontend.{chat.tenant}.{frontend}.{chat.conversation}", durable=True)
+        user = f"frontend.{chat.tenant}.{frontend}"
+        queue = await channel.declare_queue(f"{user}.{chat.conversation}", durable=True)
         for key in (f"items.{chat.tenant}", f"delta.{chat.tenant}"):
             await queue.bind("conversations", routing_key=key)
         await queue.consume(chat.hear)
-        await publish(channel, chat.tenant, body)
+        await publish(channel, chat.tenant, user, body)
         await chat.ended.wait()
         await queue.delete(if_unused=False, if_empty=False)
 

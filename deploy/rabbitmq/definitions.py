@@ -119,19 +119,20 @@ def _topology(pools: tuple[str, ...], vhost: str) -> Definitions:
     retries = {retry_name(delay): retry_arguments(delay) for delay in RETRY_DELAYS_SECONDS}
     specs = (*QUEUES, *(executor_queue(pool) for pool in pools))
     return {
-        "exchanges": [_exchange(name, vhost) for name in (*EXCHANGES, *retries)],
+        "exchanges": [exchange_of(name, vhost) for name in (*EXCHANGES, *retries)],
         "queues": [
             *(_queue(spec.name, queue_arguments(spec), vhost) for spec in specs),
             *(_queue(name, arguments, vhost) for name, arguments in retries.items()),
         ],
         "bindings": [
-            *(_binding(each.exchange, each.key, spec.name, vhost) for spec in specs for each in spec.bindings),
-            *(_binding(name, "#", name, vhost) for name in retries),
+            *(binding_of(each.exchange, each.key, spec.name, vhost) for spec in specs for each in spec.bindings),
+            *(binding_of(name, "#", name, vhost) for name in retries),
         ],
     }
 
 
-def _exchange(name: str, vhost: str) -> dict[str, Any]:
+def exchange_of(name: str, vhost: str) -> dict[str, Any]:
+    """Return an exchange, as all of ours are."""
     fixed = {"type": "topic", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
     return {"name": name, "vhost": vhost, **fixed}
 
@@ -141,12 +142,13 @@ def _queue(name: str, arguments: Mapping[str, Any], vhost: str) -> dict[str, Any
     return {"name": name, "vhost": vhost, "durable": True, "auto_delete": False, "arguments": arguments}
 
 
-def _binding(exchange: str, key: str, queue: str, vhost: str) -> dict[str, Any]:
+def binding_of(source: str, key: str, destination: str, vhost: str, *, kind: str = "queue") -> dict[str, Any]:
+    """Return what brings messages with a key from an exchange into a queue, or into another exchange."""
     return {
-        "source": exchange,
+        "source": source,
         "vhost": vhost,
-        "destination": queue,
-        "destination_type": "queue",
+        "destination": destination,
+        "destination_type": kind,
         "routing_key": key,
         "arguments": {},
     }

@@ -20,6 +20,8 @@ from placet.deploy.rabbitmq.definitions import (
     VHOST,
     Definitions,
     PasswordsMissing,
+    binding_of,
+    exchange_of,
     permissions_of,
     text_of,
     user_with_password,
@@ -55,31 +57,37 @@ class Frontend:
 
     @property
     def user(self) -> str:
-        """Name of its broker user, and, with a dot, the beginning of its queues' names."""
+        """Name of its broker user and of its exchange, and, with a dot, the beginning of its queues' names."""
         return f"frontend.{self.tenant}.{self.name}"
 
 
 def rights_of(frontend: Frontend) -> Rights:
     """Return what a frontend's user may do.
 
-    It publishes to `messages` with the key of its tenant's frontends, which is what readers hold its envelopes to; it
+    It publishes to its exchange with the key of its tenant's frontends, which is what readers hold its envelopes to; it
     declares queues of its own prefix and binds them to what is said in its tenant's conversations. A binding's key is
     matched as text, so a wildcard in it is refused.
+
+    The broker does not tell exchanges from queues by name, and asks for keys only where somebody publishes: what comes
+    by an exchange that the frontend declares, or out of a queue, passes with any key. So it may write to none of ours.
     """
     own = rf"{re.escape(frontend.user)}\.[A-Za-z0-9_-]+"
     return Rights(
         configure=f"^{own}$",
-        write=f"^({own}|messages)$",
+        write=f"^({own}|{re.escape(frontend.user)})$",
         read=f"^({own}|conversations)$",
         topics={
-            "messages": TopicRight(write=f"^{re.escape(frontend_key(frontend.tenant))}$"),
+            frontend.user: TopicRight(write=f"^{re.escape(frontend_key(frontend.tenant))}$"),
             "conversations": TopicRight(read=rf"^({'|'.join(HEARD)})\.{re.escape(frontend.tenant)}$"),
         },
     )
 
 
 def definitions_of(frontend: Frontend, password: str, *, vhost: str = VHOST) -> Definitions:
-    """Return the definitions of a frontend's user and of the limits of its queues, for a broker that runs."""
+    """Return the definitions of a frontend's user, its exchange and the limits of its queues, for a broker that runs.
+
+    The exchange passes on to `messages` what has the key of its tenant's frontends, and nothing else.
+    """
     policy = {
         "vhost": vhost,
         "name": frontend.user,
@@ -92,6 +100,8 @@ def definitions_of(frontend: Frontend, password: str, *, vhost: str = VHOST) -> 
         "users": [user_with_password(frontend.user, password)],
         **permissions_of({frontend.user: rights_of(frontend)}, vhost),
         "policies": [policy],
+        "exchanges": [exchange_of(frontend.user, vhost)],
+        "bindings": [binding_of(frontend.user, frontend_key(frontend.tenant), "messages", vhost, kind="exchange")],
     }
 
 

@@ -3,6 +3,9 @@
 Owns the table of senders; everything else follows from the topology. A stolen service user can then lie only about
 what its service says anyway: an agent cannot permit, an executor cannot decide. Topic permissions hold for an exchange
 only where a user has one, so every exchange that a user may write to or bind from gets one.
+
+The broker asks for a key where somebody publishes, and does not tell exchanges from queues by name. So a gateway, which
+declares queues, could declare an exchange too and send with any key to what it may write to: there signatures hold.
 """
 
 from __future__ import annotations

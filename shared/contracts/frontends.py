@@ -1,7 +1,8 @@
 """Chat frontends that publish to RabbitMQ themselves: what they may say, whatever their envelopes claim.
 
-The broker holds a frontend's user to one routing key of `messages`, `frontend.<tenant>`, and looks at no body. So the
-key is what readers believe: what came with it is a MessagePosted of a visitor of that tenant, or it is refused. Pure.
+The broker brings from a frontend's exchange to `messages` one routing key, `frontend.<tenant>`, and looks at no body.
+So the key is what readers believe: what came with it is a MessagePosted of a visitor of that tenant, or it is refused.
+Pure.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ async def test_a_frontend_cannot_write_as_anybody_else(
     forged = message.model_copy(update={"conversation_id": own_id("acme", new_id())})
     event = an_event(forged)
     async with await aio_pika.connect(login.url) as connection:
-        messages = await (await connection.channel()).get_exchange("messages")
-        await messages.publish(aio_pika.Message(an_envelope(event)), frontend_key("acme"))
+        own = await (await connection.channel()).get_exchange(login.frontend.user)
+        await own.publish(aio_pika.Message(an_envelope(event)), frontend_key("acme"))
 
     async def buried() -> bool:
         letters = "SELECT count(*) FROM read.dead_letters WHERE tenant = 'acme'"

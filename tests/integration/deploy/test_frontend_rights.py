@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import aio_pika
 import pytest
 from aiormq.exceptions import ChannelAccessRefused
 
@@ -29,9 +31,8 @@ class _Acme:
 #: Every place that any message of acme goes to, other tenants' frontends, and the broker's own ways around.
 FORBIDDEN = [
     *{(route.exchange, route.key(_Acme)) for route in ROUTES.values()},
+    ("messages", "frontend.acme"),
     ("messages", "globex"),
-    ("messages", "frontend.globex"),
-    ("messages", "frontend.acme.more"),
     ("messages", "agent.messages"),
     *((retry_name(delay), "agent.messages") for delay in RETRY_DELAYS_SECONDS),
     (DEAD_LETTERS, "agent.messages"),
@@ -46,6 +47,8 @@ class Login:
 
     url: str
     user: str
+    #: The broker as somebody who may do everything sees it.
+    everything: str
 
     @property
     def password(self) -> str:
@@ -67,14 +70,14 @@ def login(virtual_hosts: VirtualHosts) -> Iterator[Login]:
         topology = {**definitions(POOLS, vhost=vhost), "users": [], "permissions": [], "topic_permissions": []}
         load(virtual_hosts._administration, topology)
         load(virtual_hosts._administration, definitions_of(frontend, password, vhost=vhost))
-        yield Login(login_url(url, frontend.user, password), frontend.user)
+        yield Login(login_url(url, frontend.user, password), frontend.user, url)
     forget(virtual_hosts._administration, [frontend.user])
 
 
 async def test_a_frontend_writes_and_listens(login: Login) -> None:
     """It publishes with its tenant's key, and hears its tenant's conversations on queues of its own."""
     async with channel_of(login.url) as open_channel:
-        assert await publishes(open_channel, "messages", "frontend.acme")
+        assert await publishes(open_channel, login.user, "frontend.acme")
         channel = await open_channel()
         for options in ({"exclusive": True}, {"durable": True}):
             queue = await channel.declare_queue(login.queue(next(iter(options))), **options)
@@ -88,6 +91,72 @@ async def test_a_frontend_publishes_nothing_else(login: Login, exchange: str, ke
     """No decision, permit, result or event, nothing in its gateway's or another tenant's name, and no way around."""
     async with channel_of(login.url) as open_channel:
         assert not await publishes(open_channel, exchange, key)
+
+
+@pytest.mark.parametrize("key", ["acme", "globex", "frontend.globex", "frontend.acme.more", "agent.messages", "#"])
+async def test_a_frontend_publishes_with_no_other_key(login: Login, key: str) -> None:
+    """To its own exchange too."""
+    async with channel_of(login.url) as open_channel:
+        assert not await publishes(open_channel, login.user, key)
+
+
+async def _bound(channel: Any, name: str, login: Login, key: str) -> None:
+    await channel.declare_exchange(name, aio_pika.ExchangeType.FANOUT, auto_delete=True)
+    await (await channel.get_exchange(login.user, ensure=False)).bind(name, routing_key=key)
+
+
+async def _alternate(channel: Any, name: str, login: Login, _key: str) -> None:
+    await channel.declare_exchange(name, aio_pika.ExchangeType.DIRECT, arguments={"alternate-exchange": login.user})
+
+
+async def _buried(channel: Any, name: str, login: Login, key: str) -> None:
+    await channel.declare_exchange(name, aio_pika.ExchangeType.FANOUT)
+    buries = {"x-message-ttl": 0, "x-dead-letter-exchange": login.user, "x-dead-letter-routing-key": key}
+    await (await channel.declare_queue(f"{name}-dying", exclusive=True, arguments=buries)).bind(name)
+
+
+@pytest.mark.parametrize("detour", [_bound, _alternate, _buried])
+async def test_no_detour_of_a_frontend_brings_another_key(
+    login: Login, detour: Callable[[Any, str, Login, str], Awaitable[None]]
+) -> None:
+    """Exchanges and queues of its own pass any key on, and the exchange in which they end only one."""
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+        heard.put_nowait(message.routing_key or "")
+
+    async with channel_of(login.url) as open_channel, await aio_pika.connect(login.everything) as house:
+        ours = await (await house.channel()).declare_queue("", exclusive=True)
+        await ours.bind("messages", routing_key="#")
+        await ours.consume(hear, no_ack=True)
+        channel = await open_channel()
+        for number, key in enumerate(("globex", "acme", "frontend.acme")):
+            name = login.queue(f"{detour.__name__}{number}")
+            await detour(channel, name, login, key)
+            await (await channel.get_exchange(name, ensure=False)).publish(aio_pika.Message(b"[]"), key)
+        async with asyncio.timeout(30):
+            assert "frontend.acme" == await heard.get()
+    assert heard.empty()
+
+
+@pytest.mark.parametrize("way", ["bind", "alternate", "bury"])
+async def test_a_frontend_leads_nothing_to_our_exchanges(login: Login, way: str) -> None:
+    """Neither by a binding nor as an alternate nor for the dead: the way into `messages` is its exchange."""
+    async with channel_of(login.url) as open_channel:
+        channel = await open_channel()
+
+        async def bind() -> None:
+            own = await channel.declare_exchange(login.queue("own"), auto_delete=True)
+            await (await channel.get_exchange("messages", ensure=False)).bind(own, routing_key="globex")
+
+        async def alternate() -> None:
+            await channel.declare_exchange(login.queue("another"), arguments={"alternate-exchange": "messages"})
+
+        async def bury() -> None:
+            await channel.declare_queue(login.queue("grave"), arguments={"x-dead-letter-exchange": "messages"})
+
+        with pytest.raises(ChannelAccessRefused):
+            await {"bind": bind, "alternate": alternate, "bury": bury}[way]()
 
 
 async def test_a_frontend_reads_no_queue_of_ours(login: Login) -> None:
@@ -146,6 +215,7 @@ async def test_a_frontend_declares_and_rewires_nothing_of_others(login: Login) -
         lambda channel: channel.declare_exchange("own", durable=False, auto_delete=True),
         lambda channel: channel.queue_delete("agent.messages"),
         lambda channel: channel.exchange_delete("messages"),
+        lambda channel: channel.exchange_delete(login.user),
         bind_ours,
         purge_ours,
         bury_elsewhere,

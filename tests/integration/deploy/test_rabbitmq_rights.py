@@ -49,7 +49,7 @@ MATRIX = {
     ("executions", "payments"): {"policy", "approval", "executor"},
     ("executions", "other"): set(),
     ("tool-results", "tool-call.finished"): {"executor", "jobs"},
-    ("tool-results", "tool-call.refused"): {"policy", "approval", "executor"},
+    ("tool-results", "tool-call.refused"): {"policy", "approval", "executor", "jobs"},
     ("conversations", "items.acme"): {"agent"},
     ("conversations", "delta.acme"): {"agent"},
     ("dead-letters", "approval.requests"): {"approval"},
