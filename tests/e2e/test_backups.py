@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from placet.cli.backup.programs import ProgramFailed, dump
 from placet.contracts.receipts import load_keys, verify
 from placet.contracts.signing import create_keys, key_id
 from placet.deploy import keys
@@ -179,6 +180,45 @@ async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
     assert "Let me see." == await decided.see_answer()
 
 
+async def test_a_call_that_nobody_was_asked_about_yet_is_resolved_by_a_person(
+    house: System, stage: Stage, tmp_path: Path
+) -> None:
+    """The backup knows no approval: since then it may have had one, and run. Of a call without verdict nobody knows."""
+    await house.start()
+    drill = Drill(house, stage)
+    for away, sent in (("approval-1", "policy.verdicts"), ("policy-1", "agent.tool_calls")):
+        house.processes[away].stop()
+        await (await a_visitor(drill.frontend)).say(DEPLOY)
+        count = f"SELECT count(*) FROM {sent}"  # noqa: S608 - ours
+        await until(_has(house, count, 1 + (away == "policy-1")), "the call is on its way")
+    await until(_has(house, SENT, 0), "all is sent")
+    assert 0 == placet(house.database_url, "backup", str(tmp_path / "backup")).returncode
+    for process in house.processes.values():
+        if process.running is not None:
+            process.stop()
+        process.running = None
+    told = restored(house.database_url, str(tmp_path / "backup"), "--replace")
+    await house.start()
+    answered = "SELECT count(*) FROM agent.tool_calls WHERE state = 'answered' AND result_kind = 'unknown'"
+    await until(_has(house, answered, 2), "the conversations are told")
+    unknown = [each["id"] for each in (await drill.operator.get("/v1/tool-calls?state=unknown"))["items"]]
+    assert ({"unknown": 1, "untold": 1}, 1) == (told["calls"], len(unknown))
+    assert ("ran", 202) == await resolved(drill, unknown[0])
+    resolutions = "SELECT count(*) FROM executor.executions WHERE state = 'resolved'"
+    await until(_has(house, resolutions, 1), "it is resolved")
+    keys = load_keys((house.folder / "keys" / "public.json").read_text())
+    receipt = await receipt_of(drill.operator, unknown[0])
+    assert [] == [each for each in verify(receipt, keys) if not each.holds]
+    house.assert_invariants()
+
+
+def _has(system: System, query: str, number: int) -> Callable[[], Awaitable[bool]]:
+    async def reached() -> bool:
+        return system.count(query) == number
+
+    return reached
+
+
 async def resolved(drill: Drill, call: str) -> tuple[str, int]:
     """Say that a call ran, as somebody who has looked."""
     answer = await drill.operator.request("POST", f"/v1/tool-calls/{call}/resolution", json={"outcome": "ran"})
@@ -192,6 +232,17 @@ def test_a_restore_says_that_the_erased_are_there_again(databases: Databases, tm
         told = placet(database_url, "restore", str(tmp_path / "b"), "--replace")
     assert 0 == told.returncode, told.stderr
     assert "whoever was erased since is there again: erase them anew (placet person erase ID)" in told.stdout
+
+
+def test_a_backup_is_of_the_moment_in_which_it_looked(databases: Databases, tmp_path: Path) -> None:
+    """What a restore empties after that is no backup: it fails, where it would have been one of nothing."""
+    with databases.fresh(migrate) as url, psycopg.connect(url) as looking, psycopg.connect(url) as restoring:
+        looking.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        (seen,) = looking.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+        restoring.execute("DROP SCHEMA agent, executor CASCADE")
+        restoring.commit()
+        with pytest.raises(ProgramFailed):
+            dump(url, tmp_path / "nothing", seen, own=False)
 
 
 def test_two_backups_into_one_folder_are_one(databases: Databases, tmp_path: Path) -> None:

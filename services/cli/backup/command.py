@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    import psycopg
 
 from placet.cli.output import Json, fail, out, progress, show_json
 
@@ -38,10 +41,13 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
         with progress("dumping", quiet=json), _source(data) as url:
             part.mkdir(parents=True, mode=0o700)
             with psycopg.connect(url) as connection:
+                # Looked at and dumped as it is at one moment: a restore may begin in between.
+                connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 found = connection.execute("SELECT version_num FROM public.alembic_version").fetchone()
-            if found is None or found[0] != newest():
-                fail("the database is of another release: back it up with that one, or migrate first")
-            programs.dump(url, part / _DUMP, own=data is not None)
+                if found is None or found[0] != newest():
+                    shutil.rmtree(part)
+                    fail("the database is of another release: back it up with that one, or migrate first")
+                programs.dump(url, part / _DUMP, _snapshot_of(connection), own=data is not None)
             (part / _DUMP).chmod(0o600)
             if data is not None:
                 shutil.copytree(data / _KEYS, part / _KEYS)
@@ -56,6 +62,12 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
         show_json({**about, "folder": str(folder), "bytes": size})
     else:
         out.print(f"backed up into {folder} ({size:,} bytes)")
+
+
+def _snapshot_of(connection: psycopg.Connection) -> str:
+    """Return the name of what a transaction sees; another one can see the same as long as it goes on."""
+    (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+    return str(name)
 
 
 def restore(
@@ -110,6 +122,7 @@ def restore(
 _WORDS = {
     "lost": "were running: their executors end them, as unknown where no probe tells",
     "unknown": "were let through, or about to be: unknown, to be resolved by a person",
+    "untold": "had no verdict yet: their conversations are told that nobody knows what became of them",
     "told": "had ended, and their conversations are told so",
     "failed": "had been refused, and their conversations are told so",
     "staged": "were to run with a commit: as those that were running",

@@ -23,9 +23,12 @@ class ProgramFailed(PlacetError):
     """A program of PostgreSQL is not there, or did not do it; the message is what it said."""
 
 
-def dump(url: str, file: Path, *, own: bool) -> None:
-    """Write the database at `url` into `file`; `own` is whether our own server's programs are to do it."""
-    _run("pg_dump", url, "--format=custom", *_WITHOUT, f"--file={file}", own=own)
+def dump(url: str, file: Path, snapshot: str, *, own: bool) -> None:
+    """Write the database at `url`, as a transaction that goes on sees it, into `file`.
+
+    `own` is whether our own server's programs are to do it.
+    """
+    _run("pg_dump", url, "--format=custom", f"--snapshot={snapshot}", *_WITHOUT, f"--file={file}", own=own)
 
 
 def check(file: Path, *, own: bool) -> None:

@@ -36,13 +36,11 @@ from placet.runtime.outbox import outgoing
 
 #: Who did it, in histories and answers.
 ACTOR = "restore"
-RESTORED = "The database was restored from a backup after the call had been let through."
+RESTORED = "The database was restored from a backup before it had its answer."
 LOST = "The call has ended, and its answer was lost when the system was restored from a backup."
 _RESULTS = "agent.tool-results"
 #: Of a call whose pool no row tells, and that no executor looks after.
 _NO_POOL = "default"
-#: Verdicts that let a call through without people.
-_LETS_THROUGH = frozenset({"allow", "stage"})
 
 
 @dataclass(frozen=True)
@@ -104,22 +102,23 @@ def _end(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> str:
         _emit(cursor, "executor", ToolCallRefused(**ids, kind=row["execution"], reason=row["error"] or LOST), at)
         return "told"
     never = row["effect"] == "deny" or row["approval"] not in {None, "approved"}
-    if row["has_executions"] and (row["approval"] == "approved" or row["effect"] in _LETS_THROUGH):
+    if row["effect"] and row["has_executions"] and not never:
         _doubt(cursor, row, at)
         return "unknown"
     # Nobody has it any more, so that nobody else will answer.
     _emit(cursor, "dead_letters", AbandonCall(**ids, queue=_RESULTS, may_have_run=not never, by=ACTOR), at)
-    return "failed" if never else "unknown"
+    return "failed" if never else "untold"
 
 
 def _doubt(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> None:
-    """Have a call that was let through, and that no executor had taken, be one whose attempt was lost.
+    """Have a call that no executor had taken, and that may have run since the backup, be one whose attempt was lost.
 
-    Executors of its pool say what became of it, by its probe if it has one. Where nobody knows its pool, and of a call
-    that may have been staged and committed since, no executor could: it is unknown at once, for a person to resolve.
+    Of one that was let through, executors of its pool say what became of it, by its probe if it has one. Where nobody
+    knows its pool, and of a call that people were to be asked about, or that was to be staged, no executor could: it is
+    unknown at once, for a person to resolve.
     """
     call = ToolCall(**{name: row[name] for name in ToolCall.model_fields if row.get(name) is not None})
-    is_asked = bool(row["pool"]) and row["effect"] != "stage"
+    is_asked = bool(row["pool"]) and (row["approval"] == "approved" or row["effect"] == "allow")
     values = {
         **row,
         "pool": row["pool"] or _NO_POOL,
@@ -131,7 +130,7 @@ def _doubt(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> None:
         "error": "" if is_asked else f"{RESTORED} {MAY_HAVE_RUN}",
         "restored_at": at,
         "permit_id": permit_id(row["call_id"]),
-        "issuer": "approval" if row["approval"] else "policy",
+        "issuer": "approval" if row["approval"] or row["effect"] == "require_approval" else "policy",
         "call": call.model_dump_json(exclude_defaults=True),
         "cause": Jsonb(row["cause"]),
         "begun_at": row["closed_at"] or row["judged_at"],
