@@ -63,10 +63,12 @@ class Announcer:
         """Tell whether news are about an approval: a call that nobody was asked about has no cards."""
         return news.held if isinstance(news, ToolCallFinished) else True
 
-    def open(self, news: ApprovalOpened, at: datetime, plan: Plan | None = None) -> Iterator[Delivery]:
+    def open(
+        self, news: ApprovalOpened, at: datetime, plan: Plan | None = None, *, restored: bool = False
+    ) -> Iterator[Delivery]:
         """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations.
 
-        `plan`: of a commit, what it would do.
+        `plan`: of a commit, what it would do. `restored`: the house was restored from a backup since it was asked.
         """
         call, latest = news.call, rules.tell_by(at, news.expires_at)
         case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest)
@@ -75,6 +77,7 @@ class Announcer:
         asked = [each.person for each in people.first_people(news.approval, case)]
         for rank, (place, state) in enumerate(places):
             card = self._first_card(news, place, asked, case.directory, plan)
+            card = replace(card, restored=card.restored or restored)
             made = rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
             yield joint_mails.delayed(made, self.mail_window)
 

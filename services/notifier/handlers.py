@@ -39,6 +39,7 @@ from placet.notifier.webhook_events import heard
 from placet.runtime.batcher import waves
 from placet.runtime.consumer import Arrival
 from placet.runtime.work import Cause, Change, UnitOfWork, Work
+from placet.surfaces.plan import Plan
 
 log = structlog.get_logger(__name__)
 
@@ -114,12 +115,16 @@ async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, anno
         if each not in shown:
             work.act(partial(note_news, each.message))
     plans = await load_plans(work, [each.message for each in shown], announcer.tools)
-    made = (
-        (each.cause, added)
-        for each in shown
-        for added in announcer.open(each.message, work.now, plans.get(each.message.approval_id))
-    )
+    made = ((each.cause, added) for each in shown for added in _deliveries_of(each, work, announcer, plans))
     await _add(work, made)
+
+
+def _deliveries_of(
+    arrival: Arrival[ApprovalOpened], work: Work, announcer: Announcer, plans: Mapping[str, Plan]
+) -> Iterable[Delivery]:
+    # Its news may have been on their way when the house was backed up.
+    is_old = work.restored_at is not None and arrival.time <= work.restored_at
+    return announcer.open(arrival.message, work.now, plans.get(arrival.message.approval_id), restored=is_old)
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:

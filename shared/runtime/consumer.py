@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -42,10 +43,11 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Arrival(Generic[M]):
-    """One message, and what its work goes back to."""
+    """One message, what its work goes back to, and when it was sent."""
 
     message: M
     cause: Cause
+    time: datetime
 
 
 #: Takes the messages of one type that arrived one after the other, in their order, whether one or fifty. It sets
@@ -164,7 +166,7 @@ class Consumer:
         if isinstance(handler, Once):
             found = list(_first_of_each(events, {event.id for event in events}))
             with ExitStack() as spans:
-                arrivals = [Arrival(event.message, self._cause(event, spans)) for event in found]
+                arrivals = [Arrival(event.message, self._cause(event, spans), event.time) for event in found]
                 arrived = None if handler.keyed else (self._queue, [event.id for event in found])
                 async with self._units.once(arrived=arrived) as work:
                     await handler.handle(arrivals, work)
@@ -181,12 +183,10 @@ class Consumer:
             now = taken[0]["now"]
             database.tell(now)
             work = Work(connection, database, now=now, cause=Cause())
-            for handle, run in groupby(
-                _first_of_each(events, fresh), key=lambda event: self._handlers[type(event.message)]
-            ):
+            for handle, run in groupby(_first_of_each(events, fresh), lambda each: self._handlers[type(each.message)]):
                 assert not isinstance(handle, Once)  # noqa: S101 - these have a form of their own
                 with ExitStack() as spans:
-                    await handle([Arrival(event.message, self._cause(event, spans)) for event in run], work)
+                    await handle([Arrival(event.message, self._cause(event, spans), event.time) for event in run], work)
             await work.flush()
             points.reached("work.written")
         points.reached("work.committed")

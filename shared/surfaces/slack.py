@@ -51,7 +51,7 @@ METADATA_TYPE: Final = "placet_card"
 
 _SUBJECT = re.compile(
     r"v1\.(?P<tenant>[a-z0-9][a-z0-9-]{0,62})\.(?P<approval_id>[A-Za-z0-9_-]{1,64})"
-    r"\.(?P<revision>[1-9][0-9]{0,9})\.(?P<digest>[0-9a-f]{64})"
+    r"\.(?P<revision>[1-9][0-9]{0,9})\.(?P<digest>[0-9a-f]{64})(?P<restored>\.r)?"
 )
 
 
@@ -71,16 +71,22 @@ class Subject:
     approval_id: str
     revision: int
     digest: str
+    #: Whether the card told of a restore since it was asked.
+    restored: bool = False
 
     def text(self) -> str:
         """Return it as a button's value."""
-        return f"v1.{self.tenant}.{self.approval_id}.{self.revision}.{self.digest}"
+        told = ".r" if self.restored else ""
+        return f"v1.{self.tenant}.{self.approval_id}.{self.revision}.{self.digest}{told}"
 
 
 def parse_subject(text: str) -> Subject | None:
     """Return what a button's value is about; None where it is none of ours."""
     found = _SUBJECT.fullmatch(text)
-    return found and Subject(found["tenant"], found["approval_id"], int(found["revision"]), found["digest"])
+    if found is None:
+        return None
+    shown = int(found["revision"]), found["digest"], found["restored"] is not None
+    return Subject(found["tenant"], found["approval_id"], *shown)
 
 
 class SlackTeam(BaseModel):

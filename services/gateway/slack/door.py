@@ -266,9 +266,9 @@ class SlackDoor:
     async def _decide(self, caller: Caller, told: Click | Submission, ask: Ask, stored: asyncio.Event) -> Row | None:
         decision_id = derived_id("slack-decision", told.key)
         approval_id = told.subject.approval_id
-        # A restore has its cards shown anew where they stand, so that the one pressed tells of it.
-        row = await self.decisions.find(caller, approval_id)
-        ask = replace(ask, restored_at=row["restored_at"])
+        if told.subject.restored:
+            row = await self.decisions.find(caller, approval_id)
+            ask = replace(ask, restored_at=row["restored_at"])
         return await self.decisions.decide(caller, approval_id, ask, decision_id=decision_id, stored=stored)
 
     def _caller(self, sender: Sender, subject: Subject) -> Caller:

@@ -348,7 +348,7 @@ def _buttons(card: Card, *, blind: bool = False) -> Block | None:
     # The news that it ran may overtake the news that it was approved.
     if not card.is_open or card.ended:
         return None
-    subject = slack.Subject(card.tenant, card.approval_id, card.revision, card.digest).text()
+    subject = slack.Subject(card.tenant, card.approval_id, card.revision, card.digest, card.restored).text()
     elements: list[Block] = []
     # Of a commit all entries must stand on the card that approves it.
     blind = blind or (bool(card.plan_head) and _plan_room(card) < card.plan_entries)

@@ -26,6 +26,7 @@ from placet.notifier.store.calls import take
 from placet.notifier.worker import BATCH, Worker
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import Arrival, Consumer, read_envelope
+from placet.runtime.database import Restored
 from placet.runtime.driver import Outage
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.work import Cause
@@ -80,7 +81,7 @@ def escalated(news: ApprovalOpened, revision: int, *channels: str) -> ApprovalPr
 
 def arrival(message: M) -> Arrival[M]:
     """Return a message as its handler gets it."""
-    return Arrival(message, Cause())
+    return Arrival(message, Cause(), datetime.now(UTC))
 
 
 async def test_an_approval_gets_one_card_per_channel(replica: Replica) -> None:
@@ -466,6 +467,16 @@ async def test_a_commit_s_card_tells_of_a_restore_since_its_entries_were_staged(
     await replica.send_anew(opened("wall", call=call), restored_at=datetime.now(UTC) + timedelta(hours=hours))
     (row,) = await replica.rows("SELECT card FROM notifier.deliveries")
     assert (hours > 0) == row["card"]["restored"]
+
+
+@pytest.mark.parametrize("minutes", [-1, 1])
+async def test_a_card_whose_news_were_on_their_way_tells_of_a_restore(replica: Replica, minutes: int) -> None:
+    """The call may have run since it was asked about; what is asked afterwards has not."""
+    at = datetime.now(UTC)
+    replica.units.database.restored = Restored(at, at)
+    await replica.send_events(an_event(opened("wall"), time=at + timedelta(minutes=minutes)))
+    (row,) = await replica.rows("SELECT card FROM notifier.deliveries")
+    assert (minutes < 0) == row["card"]["restored"]
 
 
 async def test_a_commit_s_card_tells_its_entries(replica: Replica) -> None:

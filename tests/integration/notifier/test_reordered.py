@@ -27,7 +27,7 @@ from placet.runtime.bus import Delivery
 from placet.runtime.consumer import Arrival, Consumer
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.work import Cause
-from tests.builders import an_envelope, an_event
+from tests.builders import NOON, an_envelope, an_event
 from tests.support.cards import Board, closed, finished, opened, progressed
 from tests.support.house import Replica
 
@@ -86,7 +86,7 @@ async def test_an_end_that_comes_first_waits_for_its_card_and_a_free_call_s_for_
     announced = opened("wall")
     async with replica.units.begin() as work:
         with pytest.raises(Transient):
-            await handlers.finish([Arrival(finished(announced), Cause())], work, ANNOUNCER)
+            await handlers.finish([Arrival(finished(announced), Cause(), NOON)], work, ANNOUNCER)
     assert 1 == await take(replica, finished(opened(), held=False))
 
 
