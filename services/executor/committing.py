@@ -25,9 +25,9 @@ import structlog
 from placet.contracts.messages import StagedCallPermitted
 from placet.executor import commit_store, plans, rules, scopes, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
-from placet.executor.plans import Entry, Net
+from placet.executor.plans import Net
 from placet.executor.rules import Outcome
-from placet.executor.standing import Standing
+from placet.executor.standing import Standing, half_sentence
 from placet.executor.states import COMMIT_ENDS, Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt
 from placet.executor.tables import Journal
@@ -93,6 +93,8 @@ class Committing:
             wanted, problem = (workspace["scopes"], "") if applying else self._scopes(attempt, decided, context)
             async with held(self._units.database, wanted, None if applying else key) as ours:
                 problem = problem or (plans.HALF_MADE if ours is None else "")
+                if applying and await self.standing.ask_again(self._units.database, attempt) is None:
+                    return
                 if not applying and not await self._prepare(attempt, context, key, decided, ours or (), problem):
                     return
                 self._reached("applying")
@@ -112,7 +114,7 @@ class Committing:
             workspace = await workspace_store.lock(work, arguments.workspace_id, call.tenant) if arguments else None
             if workspace is not None and workspace["commit_call_id"] == call.call_id:
                 return workspace if workspace["state"] == WorkspaceState.COMMITTING else None
-            problem = _problem(workspace, call.conversation_id) or attempt.void
+            problem = plans.why_closed(workspace, call.conversation_id) or attempt.void
             if workspace is not None and not problem:
                 decision = plans.decide(await commit_store.entries_of(work, workspace["workspace_id"]), call)
                 problem = decision.problem
@@ -189,14 +191,33 @@ class Committing:
             self._reached("compared")
             async with self._units.begin(attempt.cause) as work:
                 await workspace_store.lock(work, workspace, attempt.call.tenant)
-                # It may have waited long for others; from here on nothing stops it.
+                # It may have waited long for others; once this is known to be written nothing stops it.
+                attempt = replace(attempt, asked_at=self.standing.monotonic())
                 problem = await self.standing.why_unmade(work.connection, attempt)
-                if not problem:
-                    return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours)
+                if not (problem or await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING, ours)):
+                    return False
+            late = "" if problem else await self._taken_back(attempt, workspace)
+            problem = problem or late or ""
+            if not problem:
+                return late is not None
         await self._abandon(decided, context)
         async with self._units.begin(attempt.cause) as work:
             await self._give_up(work, attempt, workspace, conflicts, problem)
         return False
+
+    async def _taken_back(self, attempt: Attempt, workspace: str) -> str | None:
+        """Return why a commit that heard late that it may make its changes makes none; empty where it makes them.
+
+        None where it is not ours any more.
+        """
+        asked = await self.standing.ask_again(self._units.database, attempt)
+        problem = half_sentence(asked[1]) if asked else None
+        if problem:
+            async with self._units.begin(attempt.cause) as work:
+                await workspace_store.lock(work, workspace, attempt.call.tenant)
+                if not await commit_store.write_journal(work, attempt, workspace, Journal.NONE):
+                    return None
+        return problem
 
     async def _abandon(self, decided: Decided, context: ToolContext) -> None:
         for name in decided.keys() & self.packs.keys():
@@ -293,7 +314,7 @@ class Committing:
         entries = await commit_store.committed_entries(work, key, commit)
         result = plans.result_of(entries)
         outcome = Outcome(
-            _event_of(entries),
+            plans.event_of(entries),
             result.model_dump(mode="json"),
             plans.error_of(result),
             ui_blocks=[block for each in entries for block in each.ui_blocks],
@@ -324,14 +345,14 @@ class Committing:
         work.emit(answer)
         work.act(partial(count_answer, answer))
 
-    async def end_call(self, attempt: Attempt, outcome: Outcome) -> None:
-        """End a staged call that ran, and let the next one begin."""
+    async def end_call(self, attempt: Attempt, outcome: Outcome, *, refused: bool = False) -> None:
+        """End a staged call that ran, or that began nothing after all, and let the next one begin."""
         async with self._units.begin(attempt.cause) as work:
             workspace = await commit_store.workspace_of(work.connection, attempt.call.call_id)
             assert workspace is not None  # noqa: S101 - a staged call is in one
             await workspace_store.lock(work, workspace, attempt.call.tenant)
             if await commit_store.end_call(work, attempt, outcome, worker=self._worker):
-                await self.call_ended(work, attempt, outcome)
+                await self.call_ended(work, attempt, outcome, refused=refused)
             else:
                 await store.keep_evidence(work, attempt, outcome, outcome.event, self._worker)
 
@@ -359,34 +380,12 @@ async def _count(tool: str, kind: str) -> None:
     EXECUTIONS.labels(tool, kind).inc()
 
 
-def _problem(workspace: Mapping[str, Any] | None, conversation: str) -> str:
-    """Return why nothing of a workspace may be committed, half a sentence; empty where it may."""
-    if workspace is None or workspace["conversation_id"] != conversation:
-        return "there is no such workspace"
-    if workspace["overdue"]:
-        return "nobody decided in time"
-    match WorkspaceState(workspace["state"]):
-        case WorkspaceState.OPEN:
-            return ""
-        case WorkspaceState.COMMITTING:
-            return "another commit of it is under way"
-        case ended:
-            return f"it was {ended.value.replace('_', ' ')} before"
-
-
 async def _fallen(work: Work, workspace: str, gone: Collection[str]) -> dict[str, str]:
     """Return what waits and cannot stand without entries that are gone, each with what its call is told."""
     if not gone:
         return {}
     entries = await commit_store.entries_of(work, workspace)
     return {each.call_id: plans.FELL_TEXT for each in plans.fallen(entries, gone)}
-
-
-def _event_of(entries: Sequence[Entry]) -> Event:
-    let_through = [each for each in entries if each.state != "left_out"]
-    if all(each.good for each in let_through):
-        return Event.SUCCEEDED
-    return Event.GAVE_UP if any(each.state == "unknown" for each in let_through) else Event.FAILED
 
 
 async def _is_made(pack: Staging, change: DecidedChange, context: ToolContext) -> bool:

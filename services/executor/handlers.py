@@ -7,6 +7,7 @@ as begun would look after a crash as if it had never been begun.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from placet.contracts.errors import Refused, SecurityAlert
@@ -87,7 +88,7 @@ async def _begin(
         if waited and not seen and admission.event is Event.CLAIMED:
             void = await why_void(work.connection, each.attempt.call, each.permit, worker.directory())
         if void:
-            await _turn_away(each, void, worker)
+            await worker.turn_away(each, void)
         elif admission.event is Event.CLAIMED:
             work.act(partial(worker.start, each.attempt))
         else:
@@ -123,22 +124,12 @@ async def _take_up(wanted: Wanted, admission: Admission, work: Work, worker: Wor
         if late is None:
             return
         if void := void or (rules.too_late() if late else None):
-            await _turn_away(wanted, void, worker)
+            await worker.turn_away(wanted, void)
         else:
             await worker.start(attempt)
     except Outage:
         worker.doubt(attempt)
         raise
-
-
-async def _turn_away(wanted: Wanted, admission: Admission, worker: Worker) -> None:
-    """Answer for a call that was taken and whose permit was void by then."""
-    attempt = wanted.attempt
-    async with worker.units.begin(attempt.cause) as work:
-        if await store.turn_away(work, wanted, admission, worker=worker.holder.worker):
-            answer = rules.refused(attempt.call, admission)
-            work.emit(answer)
-            work.act(partial(count_answer, answer))
 
 
 def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worker: Worker) -> Wanted:
@@ -156,6 +147,7 @@ def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worke
         held=permit.held,
         mode=permit.mode,
         plan=plan,
+        asked_at=worker.standing.monotonic(),
     )
     # Staging changes nothing outside: any call may be staged again.
     idempotent = permit.mode == "stage" or (permit.mode == "run" and spec is not None and spec.idempotent)
@@ -179,7 +171,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
     following = await commit_store.next_call(work, message.workspace_id, commit)
     if workspace["journal"] != Journal.APPLIED or following is None or following["call_id"] != message.call_id:
         return
-    spec = worker.specs.get(attempt.call.tool)
+    spec, asked_at = worker.specs.get(attempt.call.tool), worker.standing.monotonic()
     admission = await why_void(work.connection, attempt.call, permit, worker.directory()) or rules.admit(
         attempt.call, permit, spec, now=await work.clock(), restored=work.restored_at
     )
@@ -192,7 +184,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         work, attempt, permit, worker.holder, token=message.permit, idempotent=idempotent
     )
     if begun is not None:
-        work.act(partial(worker.start, begun))
+        work.act(partial(worker.start, replace(begun, asked_at=asked_at)))
 
 
 async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:

@@ -6,7 +6,7 @@ what people saw is what runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from placet.contracts.canonical import tree_digest
 from placet.contracts.messages import CommitArguments, CommitResult, EntryOutcome, ToolCall
 from placet.contracts.messages.stage import TOOK_EFFECT, CommitState, EntryKind, EntryOutcomeKind, OnFailure
 from placet.domain.standing import standing_on
+from placet.executor.states import Event, WorkspaceState
 
 #: Data of all staged calls that one commit's answer carries, in bytes of JSON.
 ANSWER_BYTES_MAX: Final = 192 * 1024
@@ -224,3 +225,26 @@ def error_of(result: CommitResult) -> str:
     # It may have run, and done something, before it failed.
     began = any(entry.outcome == "failed" and not entry.error.startswith((NOT_APPLIED, FELL_TEXT)) for entry in bad)
     return f"{told} {_FAILED_TEXT}" if began else told
+
+
+def why_closed(workspace: Mapping[str, Any] | None, conversation: str) -> str:
+    """Return why nothing of a workspace may be committed, half a sentence; empty where it may."""
+    if workspace is None or workspace["conversation_id"] != conversation:
+        return "there is no such workspace"
+    if workspace["overdue"]:
+        return "nobody decided in time"
+    match WorkspaceState(workspace["state"]):
+        case WorkspaceState.OPEN:
+            return ""
+        case WorkspaceState.COMMITTING:
+            return "another commit of it is under way"
+        case ended:
+            return f"it was {ended.value.replace('_', ' ')} before"
+
+
+def event_of(entries: Sequence[Entry]) -> Event:
+    """Return what the entries of a commit, which have all ended, make of it."""
+    let_through = [each for each in entries if each.state != "left_out"]
+    if all(each.good for each in let_through):
+        return Event.SUCCEEDED
+    return Event.GAVE_UP if any(each.state == "unknown" for each in let_through) else Event.FAILED

@@ -6,7 +6,8 @@ with another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -60,7 +61,7 @@ UNPARK_SECONDS = 0.05
 PATIENCE_SECONDS = 60
 
 
-def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
+def build(settings: ExecutorSettings, runtime: Runtime, *, monotonic: Callable[[], float] = time.monotonic) -> Service:
     """Return an executor for the pools of `settings`.
 
     Raises RulebookInvalid, or PlacetError with one line, rather than start with a tool or a key missing.
@@ -79,16 +80,18 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
     packs, attempts_max = staging_packs(tools.values()), settings.executor_attempts_max
     patience = int(2 * settings.executor_lease_seconds + PATIENCE_SECONDS)
     verifier, directory = load_verifier(settings.keys), DirectoryFile(settings.rulebook).current
+    holder = Holder(settings.executor_worker, settings.executor_lease_seconds)
+    standing = Standing(verifier, directory, holder, monotonic)
     committing = Committing(
         units,
         packs,
-        Standing(verifier, directory),
+        standing,
         worker=settings.executor_worker,
         attempts_max=attempts_max,
         patience=patience,
     )
     worker = Worker(
-        holder=Holder(settings.executor_worker, settings.executor_lease_seconds),
+        holder=holder,
         verifier=verifier,
         specs={**specs, COMMIT_TOOL: COMMIT_SPEC},
         tools=tools,
@@ -98,6 +101,7 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
         settling=Settling(units, worker=settings.executor_worker),
         stager=Stager(units, tools, specs, bounds),
         committing=committing,
+        standing=standing,
         directory=directory,
     )
     return assemble(settings, runtime, worker, tools=tools, pools=pools)

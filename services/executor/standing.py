@@ -5,9 +5,10 @@ The claim asks the same within its own statement, for all calls that arrived tog
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from placet.contracts.errors import SecurityAlert
@@ -16,11 +17,16 @@ from placet.contracts.permit import NOTHING_RAN, Permit, verify_permit
 from placet.contracts.signing import Verifier
 from placet.domain.conditions import consent_lost
 from placet.domain.directory import Directory
-from placet.executor import rules
+from placet.executor import rules, store
 from placet.executor.plans import arguments_of
 from placet.executor.rules import Admission
 from placet.executor.store import QUERIES, Attempt, Holder, Wanted
+from placet.runtime.database import Database
 from placet.runtime.sql import Connection
+
+#: How long ago the question may have been sent whose answer lets an attempt begin, in seconds: more than a claim takes
+#: under load, and less than anybody needs to place a stop and to rely on it.
+FRESH_SECONDS = 0.5
 
 
 async def why_void(connection: Connection, call: ToolCall, permit: Permit, directory: Directory) -> Admission | None:
@@ -41,20 +47,46 @@ class Standing:
 
     verifier: Verifier
     directory: Callable[[], Directory]
+    holder: Holder
+    monotonic: Callable[[], float] = time.monotonic
+
+    def permit_of(self, attempt: Attempt) -> Permit:
+        """Return the permit of an attempt; raise SecurityAlert where it is not of its call."""
+        modes = (attempt.mode,)
+        return verify_permit(self.verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
 
     async def why_void(self, connection: Connection, attempt: Attempt) -> Admission | None:
         """Return why an attempt may not begin; None where it may, and where its permit is not of its call."""
         with suppress(SecurityAlert):
-            permit = verify_permit(
-                self.verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=(attempt.mode,)
-            )
-            return await why_void(connection, attempt.call, permit, self.directory())
+            return await why_void(connection, attempt.call, self.permit_of(attempt), self.directory())
         return None
 
     async def why_unmade(self, connection: Connection, attempt: Attempt) -> str:
         """Return why nothing of a commit may be made, half a sentence; empty where it may."""
-        void = await self.why_void(connection, attempt)
-        return void.reason.removeprefix(NOTHING_RAN).removesuffix(".") if void else ""
+        return half_sentence(await self.why_void(connection, attempt))
+
+    def is_late(self, attempt: Attempt) -> bool:
+        """Tell whether what let an attempt begin was asked so long ago that it says nothing of now."""
+        return self.monotonic() - attempt.asked_at > FRESH_SECONDS
+
+    async def ask_again(self, database: Database, attempt: Attempt) -> tuple[Attempt, Admission | None] | None:
+        """Ask until an answer is not late itself; return the attempt as of then, and why it may not begin.
+
+        None where it is not ours any more.
+        """
+        void = None
+        while self.is_late(attempt):
+            async with database.single() as connection:
+                attempt = replace(attempt, asked_at=self.monotonic())
+                if not await store.renew(connection, attempt, self.holder):
+                    return None
+                void = await self.why_void(connection, attempt)
+        return attempt, void
+
+
+def half_sentence(void: Admission | None) -> str:
+    """Return why nothing of a commit may be made; empty where it may."""
+    return void.reason.removeprefix(NOTHING_RAN).removesuffix(".") if void else ""
 
 
 async def take_up(connection: Connection, wanted: Wanted, holder: Holder, moments: Sequence[datetime]) -> bool | None:

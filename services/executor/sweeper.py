@@ -17,7 +17,7 @@ import structlog
 
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.messages import WorkspaceExpired
-from placet.contracts.permit import NOTHING_RAN, Permit, verify_permit
+from placet.contracts.permit import NOTHING_RAN
 from placet.contracts.topology import executor_queue
 from placet.executor import commit_store, rules, store, workspace_store
 from placet.executor.metrics import count_answer
@@ -66,7 +66,7 @@ class Sweeper:
         self, worker: Worker, gate: SlotGate, sweep: Sweep, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._worker = worker
-        self._standing = worker.committing.standing
+        self._standing = worker.standing
         self._gate = gate
         self._sweep = sweep
         self._monotonic = monotonic
@@ -102,12 +102,12 @@ class Sweeper:
                 return await self._recover(work)
 
     async def _recover(self, work: Work) -> int:
-        call_id = await commit_store.lost_commit(work.connection, self._sweep)
+        call_id, asked_at = await commit_store.lost_commit(work.connection, self._sweep), self._standing.monotonic()
         if call_id is None:
             return 0
         attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
-        attempt = replace(attempt, void=await self._standing.why_unmade(work.connection, attempt))
-        await self._begin_again(work, attempt)
+        void = await self._standing.why_unmade(work.connection, attempt)
+        await self._begin_again(work, replace(attempt, void=void, is_repeated=True, asked_at=asked_at))
         return 1
 
     async def expire_workspaces(self) -> int:
@@ -172,13 +172,14 @@ class Sweeper:
             return 0
         try:
             async with self._gate.enter(), self._worker.units.begin() as work:
+                asked_at = self._standing.monotonic()
                 lost = await store.find_lost(work.connection, self._sweep, event)
                 if lost is None:
                     return 0
                 if event is Event.RECLAIMED and (void := await self._standing.why_void(work.connection, lost)):
                     return await self._leave(work, lost, void)
                 attempt = await store.begin_again(work, lost.call.call_id, lost.state, event, self._worker.holder)
-                await self._begin_again(work, attempt)
+                await self._begin_again(work, replace(attempt, is_repeated=True, asked_at=asked_at))
         except NoSlot:
             return 0
         return 1
@@ -203,15 +204,10 @@ class Sweeper:
         else:
             work.act(lambda: self._worker.start(attempt))
 
-    def _permit(self, attempt: Attempt) -> Permit:
-        """Return the permit of the attempt; raise SecurityAlert where it is not of the stored call."""
-        verifier, modes = self._worker.verifier, (attempt.mode,)
-        return verify_permit(verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
-
     def _doubt(self, attempt: Attempt) -> str:
         """Return why the stored call is not the signed one, or not the one its row speaks of; empty where it is."""
         try:
-            self._permit(attempt)
+            self._standing.permit_of(attempt)
         except SecurityAlert as alert:
             return str(alert)
         sweep = self._sweep

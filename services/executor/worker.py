@@ -24,15 +24,16 @@ from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
 from placet.executor import rules, store
 from placet.executor.committing import Committing
-from placet.executor.metrics import FINDINGS, TOOL_SECONDS
+from placet.executor.metrics import FINDINGS, TOOL_SECONDS, count_answer
 from placet.executor.progress import SILENCE_SECONDS, Progress
 from placet.executor.redaction import redact_outcome, redact_text
 from placet.executor.reporting import Reporting
-from placet.executor.rules import Outcome
+from placet.executor.rules import Admission, Outcome
 from placet.executor.settling import Settling
 from placet.executor.staging import Stager
+from placet.executor.standing import Standing
 from placet.executor.states import Event, State
-from placet.executor.store import Attempt, Holder
+from placet.executor.store import Attempt, Holder, Wanted
 from placet.executor.workspace_store import ConversationWorkspace
 from placet.runtime import points
 from placet.runtime.database import is_outage
@@ -86,6 +87,7 @@ class Worker:
     settling: Settling
     stager: Stager
     committing: Committing
+    standing: Standing
     #: Who is who now: whose yes counts still.
     directory: Callable[[], Directory] = Directory
     #: What the tool packs opened at start; empty while the service does not run.
@@ -128,6 +130,9 @@ class Worker:
             # The lease is lost or the process stops: what the tool says from here on is evidence at most.
             await self._outlive(attempt, running)
             raise
+        if not has_begun(running):
+            await self._ask_again(attempt)
+            return
         outcome = self._outcome(attempt, running) or self._overdue(attempt)
         # Of a tool that still runs no probe could tell what it will have done.
         doubt = Event.PROBED if running.done() else Event.GAVE_UP
@@ -135,6 +140,38 @@ class Worker:
             await self._run(probing)
         if not running.done():
             await self._outlive(attempt, running)
+
+    async def _ask_again(self, attempt: Attempt) -> None:
+        """Run an attempt whose answer came late, where it is still ours and not void; else end it without a beginning.
+
+        What was lost before may have run: it waits as the sweeper found it.
+        """
+        ask = partial(self.standing.ask_again, self.units.database, attempt)
+        asked = await _past_outages(attempt, "begin.waiting", ask)
+        if asked is None:
+            log.warning("execution.late", call_id=attempt.call.call_id, fence=attempt.fence)
+            return
+        attempt, void = asked
+        if void is None:
+            await self._run(attempt)
+        elif attempt.is_repeated:
+            await self._settle(attempt, Outcome(Event.GAVE_UP, error=void.reason), Event.LET_GO)
+        elif attempt.mode == "staged_call":
+            refused = Outcome(Event.FAILED, error=void.reason)
+            end = partial(self.committing.end_call, attempt, refused, refused=True)
+            await _past_outages(attempt, "settle.waiting", end)
+        else:
+            wanted = Wanted(attempt, self.standing.permit_of(attempt), idempotent=False)
+            await _past_outages(attempt, "settle.waiting", lambda: self.turn_away(wanted, void))
+
+    async def turn_away(self, wanted: Wanted, admission: Admission) -> None:
+        """Answer for a call that was taken and whose permit was void by then."""
+        attempt = wanted.attempt
+        async with self.units.begin(attempt.cause) as work:
+            if await store.turn_away(work, wanted, admission, worker=self.holder.worker):
+                answer = rules.refused(attempt.call, admission)
+                work.emit(answer)
+                work.act(partial(count_answer, answer))
 
     def _overdue(self, attempt: Attempt) -> Outcome:
         if attempt.state is State.VERIFYING:
@@ -174,8 +211,8 @@ class Worker:
             await self._settle(attempt, outcome, self._what_follows(attempt, outcome, Event.LET_GO))
 
     def _outcome(self, attempt: Attempt, running: asyncio.Task[Any]) -> Outcome | None:
-        """Return what the tool came to; None where it still runs or was cancelled before it could say."""
-        if not running.done() or running.cancelled():
+        """Return what the tool came to; None where it has not begun, runs, or was cancelled before it could say."""
+        if not running.done() or running.cancelled() or not has_begun(running):
             return None
         if attempt.state is State.VERIFYING:
             return redact_outcome(attempt.call, found(attempt, running.result()))
@@ -190,7 +227,10 @@ class Worker:
         probe = tool.probe if attempt.state is State.VERIFYING else None
         return inspect.iscoroutinefunction((probe or tool).function)
 
-    async def _act(self, attempt: Attempt) -> ToolReply | Finding | Outcome:
+    async def _act(self, attempt: Attempt) -> ToolReply | Finding | Outcome | None:
+        """Return what the attempt came to; None where it must be asked again whether it may begin."""
+        if attempt.state is State.RUNNING and self.standing.is_late(attempt):
+            return None
         if attempt.mode == "stage":
             # Put once however often it is tried, also where nobody heard that it was.
             context = self._context(attempt)
@@ -281,6 +321,11 @@ def _span(attempt: Attempt) -> AbstractContextManager[str]:
     call = attempt.call
     ids = {"tenant": call.tenant, "conversation_id": call.conversation_id, "call_id": call.call_id}
     return TRACING.span(f"tool {call.tool}", attempt.cause.traceparent, "client", **ids, fence=attempt.fence)
+
+
+def has_begun(running: asyncio.Task[Any]) -> bool:
+    """Tell of what acts whether it has begun, as far as that can be told."""
+    return not running.done() or running.cancelled() or running.exception() is not None or running.result() is not None
 
 
 def said(attempt: Attempt, running: asyncio.Task[ToolReply | Outcome], *, idempotent: bool) -> Outcome:

@@ -162,7 +162,8 @@ WHERE e.call_id = given.call_id AND e.workspace_id = :workspace_id
 -- Only for the newest attempt of the commit: a worker that was thought dead writes nothing here any more.
 UPDATE executor.workspaces AS w
 SET journal = :journal::text, scopes = :scopes::text[],
-    journal_fence = coalesce(journal_fence, CASE :journal::text WHEN 'applying' THEN :fence::integer END)
+    journal_fence = CASE :journal::text WHEN 'applying' THEN coalesce(journal_fence, :fence::integer)
+        WHEN 'applied' THEN journal_fence END
 FROM executor.executions AS x
 WHERE w.workspace_id = :workspace_id AND w.commit_call_id = :commit_call_id AND w.state = 'committing'
     AND x.call_id = w.commit_call_id AND x.fence = :fence::integer AND x.state = 'running'

@@ -1,5 +1,7 @@
 """A line to PostgreSQL that reads along, and is cut at a commit: before the server has it, or before it has answered.
 
+Instead its answer can be held, as by a network that is silent for a while.
+
 It knows a COMMIT, and the Sync behind a statement that is a transaction by itself, as most are here.
 """
 
@@ -13,8 +15,9 @@ from urllib.parse import urlsplit
 
 from tests.support.line import Dial, Line
 
-Side = Literal["before", "after"]
-_WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM) \w+\.\w+")
+Side = Literal["before", "after", "held"]
+#: And what a statement by itself asks whether there is.
+_WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM|SELECT FROM) \w+\.\w+")
 _READY, _ERROR, _IDLE = b"Z"[0], b"E"[0], b"I"
 
 
@@ -26,8 +29,9 @@ class CutLine(Line):
         self._really = dial
         self._writes: frozenset[str] = frozenset()
         self._side: Side = "before"
-        #: Set once it was cut.
+        #: Set once it was cut, or holds an answer.
         self.was_cut = asyncio.Event()
+        self._let_go = asyncio.Event()
 
     def url(self, url: str) -> str:
         """Return the URL by which this line reaches the database of another URL."""
@@ -36,7 +40,21 @@ class CutLine(Line):
     def cut_at(self, side: Side, *writes: str) -> None:
         """Cut at the next commit that has all these writes in it, such as `INSERT INTO policy.verdicts`."""
         self.was_cut.clear()
+        self._let_go.clear()
         self._side, self._writes = side, frozenset(writes)
+
+    def hold_at(self, *writes: str) -> None:
+        """Hold the answer to the next commit that has all these writes in it."""
+        self.cut_at("held", *writes)
+
+    def let_go(self) -> None:
+        """Let the answer through that is held."""
+        self._let_go.set()
+
+    async def hold(self) -> None:
+        """Return once what is held may be heard."""
+        self.was_cut.set()
+        await self._let_go.wait()
 
     async def _tapped(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await self._really()
@@ -62,7 +80,7 @@ class _Tap:
         self._prepared: dict[bytes, str] = {}
         self._ran: list[str] = []
         self._status = b""
-        self._is_cutting = False
+        self._is_cutting = self._is_holding = False
 
     def write(self, data: bytes) -> None:
         """Pass on what the client says, up to where the line is cut."""
@@ -73,6 +91,7 @@ class _Tap:
                 self._line.was_cut.set()
                 return
             self._is_cutting |= side == "after"
+            self._is_holding |= side == "held"
             self._writer.write(message)
 
     async def drain(self) -> None:
@@ -81,6 +100,9 @@ class _Tap:
     async def read(self, size: int) -> bytes:
         """Return what the server says; nothing, as at an end, once what was to be cut is committed."""
         while data := await self._reader.read(size):
+            if self._is_holding:
+                self._is_holding = False
+                await self._line.hold()
             for message in self._answered.read(data):
                 assert not (self._is_cutting and message[0] == _ERROR), message
                 if message[0] == _READY:

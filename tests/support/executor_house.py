@@ -6,7 +6,8 @@ Permits are signed with real keys, so a test that is let through was let through
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -233,11 +234,13 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(premises: Premises, *, sweeping: bool = False, **settings: Any) -> AsyncIterator[House]:
+async def open_house(
+    premises: Premises, *, sweeping: bool = False, monotonic: Callable[[], float] = time.monotonic, **settings: Any
+) -> AsyncIterator[House]:
     """Run an executor until the block ends; unless `sweeping`, it sweeps only when a test says so."""
     bus = NotingBus()
     chosen = premises.settings(**settings)
-    service = build(chosen, runtime_on(chosen, "executor", bus))
+    service = build(chosen, runtime_on(chosen, "executor", bus), monotonic=monotonic)
     house = House(premises, service, bus)
     house.catch_all()
     service.subscribe()

@@ -51,6 +51,10 @@ class Attempt:
     plan: StagePlan | None = None
     #: Of a commit that was lost: why it may not be decided any more, half a sentence; empty where it may.
     void: str = ""
+    #: Whether the sweeper began it: an attempt before it may have run.
+    is_repeated: bool = False
+    #: When this process sent what let it begin, in seconds of its monotonic clock; long ago where nobody says so.
+    asked_at: float = field(default=float("-inf"), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
