@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -14,6 +14,9 @@ from placet.cli.backup.settling import statement
 from placet.contracts.messages import ToolCall
 from placet.contracts.messages.stage import CommitResult, StagePlan
 from placet.contracts.permit import Consent
+from placet.executor.rules import RESTORED_TEXT
+from placet.runtime.database import Restored
+from tests.builders import an_event
 from tests.support.executor_house import Premises, open_house
 from tests.support.executor_tools import a_gate
 from tests.support.workspaces import Scene, file_rulebook, outcomes, told
@@ -186,6 +189,21 @@ async def test_a_permit_that_has_expired_ends_the_plan_honestly(scene: Scene) ->
     kind, result, _ = told(await scene.finished())
     assert ("failed", ["committed", "refused"]) == (kind, outcomes(result))
     assert "the permission had expired" in (result.entries[1].error if result else "")
+
+
+async def test_a_permit_from_before_a_restore_runs_no_staged_call(scene: Scene) -> None:
+    """In whatever envelope it comes: the call may have run since the backup, and nobody here knows."""
+    await scene.stage("add", a=1, b=2)
+    commit = scene.commit()
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.idle()
+    (permit,) = scene.released(commit, 0)
+    restored_at = scene.house_now()
+    scene.house.service.runtime.database.restored = Restored(restored_at, restored_at - timedelta(hours=1))
+    await scene.house.deliver_event(an_event(permit, time=restored_at + timedelta(seconds=1)))
+    _, result, _ = told(await scene.finished())
+    assert (["refused"], ["claimed", "staged"]) == (outcomes(result), scene.place.history(scene.entries[0][0]))
+    assert RESTORED_TEXT in (result.entries[0].error if result else "")
 
 
 async def test_a_forged_permit_of_a_staged_call_is_buried(scene: Scene) -> None:

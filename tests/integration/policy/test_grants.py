@@ -215,6 +215,18 @@ async def test_a_use_comes_back_once(limited_replica: Replica, limited: Rulebook
     assert [2] == await uses_left(limited_replica)
 
 
+async def test_another_tenant_returns_no_use(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """What another tenant tells of a call by its id gives no use back; what its own tenant tells does."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    call = a_shipment(limited).call
+    await limited_replica.send(ToolCallProposed(tenant=call.tenant, call=call))
+    left = []
+    for tenant in ("rival", "acme"):
+        await limited_replica.send(a_refusal(call.model_copy(update={"tenant": tenant})))
+        left += await uses_left(limited_replica)
+    assert [2, 3] == left
+
+
 async def test_an_expired_grant_covers_nothing(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
     """The database's clock says when it is over."""
     await limited_replica.send(an_asked_grant(limited, approver))
@@ -279,6 +291,17 @@ async def test_a_forged_request_is_an_attack(
     }
     assert [] == await limited_replica.send(asked.model_copy(update=forged[change]))
     assert [True] == [reason.startswith("security:") for reason in limited_replica.dead]
+    assert ([], []) == (await events(limited_replica), await uses_left(limited_replica))
+
+
+@pytest.mark.parametrize("change", [{"digest": "0" * 64}, {"tenant": "rival"}], ids=["digest", "tenant"])
+async def test_a_request_for_a_call_that_is_not_what_its_digest_says_is_an_attack(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, change: dict[str, str]
+) -> None:
+    """Whoever signed it: what people were shown is known by the digest, and it is of one tenant."""
+    call = a_shipment(limited).call.model_copy(update=change)
+    sent = await limited_replica.send(a_grant_request(call, approver, tenant="acme"))
+    assert ([], [True]) == (sent, [reason.startswith("security: the digest") for reason in limited_replica.dead])
     assert ([], []) == (await events(limited_replica), await uses_left(limited_replica))
 
 

@@ -117,7 +117,15 @@ async def test_seventy_large_replies_go_in_small_envelopes(database: Database) -
     assert (0, 70, []) == (left, len(events), broker.letters)
     # None was refused and sent again alone; some share an envelope.
     assert broker.tried == len(broker.taken) < 70
-    assert max(map(len, broker.taken)) <= 600_000
+    assert max(map(len, broker.taken)) <= ENVELOPE_BYTES_MAX + len("[]")
+
+
+async def test_an_envelope_has_no_more_bytes_than_it_may(database: Database) -> None:
+    """What would make it too long by itself is the first of the next one."""
+    broker = Broker(limit=1_000_000)
+    await sent(database, broker, *("x" * kilobytes * 1000 for kilobytes in (200, 300, 300, 200, 100)))
+    told = [[len(event["data"]["data"]) // 1000 for event in json.loads(body)] for body in broker.taken]
+    assert [[200, 300], [300, 200], [100]] == told
 
 
 async def test_what_is_refused_goes_alone_and_then_to_the_dead_letters(database: Database) -> None:
