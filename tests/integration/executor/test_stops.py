@@ -137,11 +137,15 @@ async def test_a_lost_attempt_is_not_repeated_while_its_tool_is_stopped(place: P
         await house.idle()
 
 
-async def test_a_lost_attempt_that_is_stopped_keeps_no_other_waiting(place: Premises) -> None:
+@pytest.mark.parametrize(
+    "target", [{"tool": "wait_repeatable"}, {"agent": "careful"}, {"tenant": "globex"}], ids=" ".join
+)
+async def test_a_lost_attempt_that_is_stopped_keeps_no_other_waiting(place: Premises, target: dict[str, str]) -> None:
     """The one that was lost first waits for the end of the stop, and the next one is repeated."""
+    own = {name: value for name, value in target.items() if name != "tool"}
     async with open_house(place) as house:
-        await a_lost_call(place, "wait_repeatable")
+        await a_lost_call(place, "wait_repeatable", own)
         other, _ = await a_lost_call(place, "wait_repeatable_verified")
-        stop(place, tool="wait_repeatable")
+        stop(place, **target)
         assert (1, 2) == (await house.sweep("repeat-lost"), place.execution(other).fence)
         await house.idle()

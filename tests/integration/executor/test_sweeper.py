@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,25 +22,34 @@ from placet.executor.store import Attempt, Holder, renew
 from placet.runtime.work import Cause
 from placet.tools import Ran
 from placet.tools.files.pack import Files
+from tests.builders import a_call
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import TOOLS, Gate, a_gate
 from tests.support.workspaces import Scene, file_rulebook
 
 HOLDER = Holder("worker-1", 7200)
+AS_USUAL: Mapping[str, str] = MappingProxyType({})
 
 
-async def a_lost_call(place: Premises, tool: str, **permit: Any) -> tuple[ToolCall, Gate]:
+async def a_lost_call(
+    place: Premises, tool: str, of: Mapping[str, str] = AS_USUAL, **permit: Any
+) -> tuple[ToolCall, Gate]:
     """Return a call whose worker went away in the middle of it, its lease run out, its gate open."""
-    call, gate = await an_orphaned_call(place, tool, **permit)
+    call, gate = await an_orphaned_call(place, tool, of, **permit)
     place.end_lease(call)
     return call, gate
 
 
-async def an_orphaned_call(place: Premises, tool: str, **permit: Any) -> tuple[ToolCall, Gate]:
-    """Return a call whose worker went away in the middle of it, its lease not yet run out, its gate open."""
+async def an_orphaned_call(
+    place: Premises, tool: str, of: Mapping[str, str] = AS_USUAL, **permit: Any
+) -> tuple[ToolCall, Gate]:
+    """Return a call whose worker went away in the middle of it, its lease not yet run out, its gate open.
+
+    `of` names its tenant and agent where they are not the usual ones.
+    """
     name = new_id()
-    call, gate = place.call(tool, gate=name), a_gate(name)
-    pool = place.catalog[tool].pool
+    digest, pool = place.catalog[tool].schema_digest, place.catalog[tool].pool
+    call, gate = a_call(tool=tool, schema_digest=digest, arguments={"gate": name}, **of), a_gate(name)
     async with open_house(place, executor_pools=pool, executor_worker="lost", drain_seconds=0.01) as house:
         await house.deliver(place.permitted(call, pool=pool, **permit), pool=pool)
         await gate.has_begun()
@@ -110,7 +121,7 @@ async def test_no_attempt_begins_under_a_permit_that_is_over(place: Premises) ->
 @pytest.mark.parametrize("gone", ["key", "person"])
 async def test_a_lost_call_is_not_repeated_whose_yes_is_void_by_now(place: Premises, gone: str) -> None:
     """The key of the yes was revoked, or its maker left, after the first attempt: it ends, and nobody knows how."""
-    yes = {"issuer": "approval", "by": ["person:ada"], "said_with": ["key-ada"]}
+    yes: dict[str, Any] = {"issuer": "approval", "by": ["person:ada"], "said_with": ["key-ada"]}
     call, gate = await a_lost_call(place, "wait_repeatable", **yes)
     void(place, gone)
     async with open_house(place) as house:
