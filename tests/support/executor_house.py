@@ -42,6 +42,8 @@ from tests.support.executor_tools import RULEBOOK
 from tests.support.house import create_tables
 
 Answer = ToolCallFinished | ToolCallRefused | CallResolved
+#: How long an answer or a dead letter may take before its test has failed, in seconds.
+ANSWER_SECONDS = 30.0
 
 
 def make_schema(url: str) -> None:
@@ -194,10 +196,16 @@ class House:
         await self.bus.publish(destination, body, message_id=events[0].id, mandatory=True)
 
     async def answer(self) -> Answer:
-        """Return the next answer that left."""
-        message = (await self.answers.get()).message
+        """Return the next answer that left; fail where none leaves."""
+        async with asyncio.timeout(ANSWER_SECONDS):
+            message = (await self.answers.get()).message
         assert isinstance(message, ToolCallFinished | ToolCallRefused | CallResolved)
         return message
+
+    async def buried(self) -> str:
+        """Return why the next dead letter is one; fail where none is buried."""
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await self.dead.get()
 
     async def sweep(self, duty: str) -> int:
         """Do one round of a duty; return how much it did."""

@@ -79,7 +79,7 @@ async def test_a_forged_permit_among_good_ones_is_buried_alone(house: House, tmp
     permits = [house.premises.permitted(first), house.premises.permitted(forged, keys=tmp_path / "forger")]
     await house.deliver_event(*map(an_event, [*permits, house.premises.permitted(last)]))
     assert {first.call_id: "succeeded", last.call_id: "succeeded"} == await kinds(house, 2)
-    assert (await house.dead.get()).startswith("security: forged permit")
+    assert (await house.buried()).startswith("security: forged permit")
     assert house.premises.execution(forged) is None
     assert 0 == house.dead.qsize()
 
@@ -91,7 +91,7 @@ async def test_a_call_that_comes_twice_together_runs_once(house: House, issuer: 
     twice = [house.premises.permitted(call), house.premises.permitted(call, issuer=issuer)]
     await house.deliver_event(*map(an_event, [*twice, house.premises.permitted(other)]))
     assert {call.call_id: "succeeded", other.call_id: "succeeded"} == await kinds(house, 2)
-    assert "security: replayed permit" in await house.dead.get()
+    assert "security: replayed permit" in await house.buried()
     await house.idle()
     assert ("policy", 0, 0) == (
         house.premises.execution(call).permit_issuer,
@@ -107,7 +107,7 @@ async def test_a_replay_among_new_permits_is_buried_alone(house: House) -> None:
     assert {taken.call_id: "succeeded"} == await kinds(house, 1)
     await house.deliver_event(*map(an_event, [house.premises.permitted(taken), house.premises.permitted(new)]))
     assert {new.call_id: "succeeded"} == await kinds(house, 1)
-    assert "security: replayed permit" in await house.dead.get()
+    assert "security: replayed permit" in await house.buried()
     await house.idle()
     assert ["claimed", "succeeded"] == house.premises.history(taken)
 

@@ -72,7 +72,7 @@ async def test_a_replayed_permit_is_an_attack(house: House) -> None:
     permitted = house.premises.permitted(call)
     await house.deliver(permitted, permitted)
     await house.idle()
-    assert "security: replayed permit" in await house.dead.get()
+    assert "security: replayed permit" in await house.buried()
     assert 1 == len(a_gate("replayed").attempts)
     assert 1 == house.answers.qsize()
 
@@ -83,7 +83,7 @@ async def test_a_permit_whose_call_was_erased_is_used_up(house: House) -> None:
     past = permitted.call.call_id
     house.premises.sql("INSERT INTO executor.past_calls VALUES (:past, now() + interval '1 hour')", past=past)
     await house.deliver(permitted)
-    assert "security: replayed permit" in await house.dead.get()
+    assert "security: replayed permit" in await house.buried()
     assert (None, 0) == (house.premises.execution(permitted.call), house.answers.qsize())
 
 
@@ -92,7 +92,7 @@ async def test_a_second_permit_for_a_taken_call_is_an_attack(house: House) -> No
     call = house.premises.call("add", a=1, b=1)
     await house.deliver(house.premises.permitted(call), house.premises.permitted(call, issuer="approval"))
     await house.idle()
-    assert "security: replayed permit" in await house.dead.get()
+    assert "security: replayed permit" in await house.buried()
     assert 1 == house.answers.qsize()
 
 
@@ -116,7 +116,7 @@ async def test_a_forged_permit_is_an_attack(house: House, tmp_path: Path) -> Non
     create_keys(tmp_path / "forger")
     call = house.premises.call("add", a=1, b=1)
     await house.deliver(house.premises.permitted(call, keys=tmp_path / "forger"))
-    assert (await house.dead.get()).startswith("security: forged permit")
+    assert (await house.buried()).startswith("security: forged permit")
     assert house.premises.execution(call) is None
     assert 0 == house.answers.qsize()
 
@@ -131,7 +131,7 @@ async def test_a_tampered_call_is_an_attack(house: House, field: str) -> None:
     permitted = house.premises.permitted(call)
     tampered = call.model_copy(update={field: changed})
     await house.deliver(permitted.model_copy(update={"call": tampered, "tenant": tampered.tenant}))
-    assert "does not fit call" in await house.dead.get()
+    assert "does not fit call" in await house.buried()
     assert house.premises.sql("SELECT * FROM executor.executions") == []
     assert 0 == house.answers.qsize()
 
@@ -141,14 +141,14 @@ async def test_a_swapped_digest_is_an_attack(house: House) -> None:
     call = house.premises.call("add", a=1, b=1)
     swapped = call.model_copy(update={"arguments": house.premises.call("add", a=9, b=9).arguments})
     await house.deliver(house.premises.permitted(call).model_copy(update={"call": swapped}))
-    assert "does not fit call" in await house.dead.get()
+    assert "does not fit call" in await house.buried()
 
 
 async def test_a_permit_for_another_pool_is_an_attack(house: House) -> None:
     """A permit for the pool `payments` does not run in the pool `default`."""
     call = house.premises.call("add", a=1, b=1)
     await house.deliver(house.premises.permitted(call, pool="payments"))
-    assert "does not fit call" in await house.dead.get()
+    assert "does not fit call" in await house.buried()
     assert house.premises.execution(call) is None
 
 
@@ -156,7 +156,7 @@ async def test_a_permit_in_anothers_name_is_an_attack(house: House) -> None:
     """A message that names another tenant than its permit is not from the permit's issuer."""
     permitted = house.premises.permitted(house.premises.call("add", a=1, b=1))
     await house.deliver(permitted.model_copy(update={"tenant": "rival"}))
-    assert "another tenant or pool" in await house.dead.get()
+    assert "another tenant or pool" in await house.buried()
 
 
 async def test_an_expired_permit_is_answered_and_not_run(house: House) -> None:
@@ -173,7 +173,7 @@ async def test_an_expired_permit_is_answered_and_not_run(house: House) -> None:
     row = house.premises.execution(call)
     assert (State.EXPIRED, 0, None) == (row.state, row.fence, row.begun_at)
     assert ["expired"] == house.premises.history(call)
-    assert "security: replayed permit" in await house.dead.get()
+    assert "security: replayed permit" in await house.buried()
     await house.idle()
     assert 0 == house.answers.qsize()
 
@@ -238,7 +238,7 @@ async def test_a_call_whose_permit_was_given_up_fails_and_never_runs(house: Hous
     assert (["abandoned"], 0) == (house.premises.history(call), house.answers.qsize())
     (shown,) = house.premises.sql(VIEWS["executions"])
     assert (call.call_id, None, row.permit_id) == (shown.call_id, shown.digest, shown.permit_id)
-    assert (await house.dead.get()).startswith("security: replayed permit")
+    assert (await house.buried()).startswith("security: replayed permit")
 
 
 async def test_a_call_that_was_taken_all_the_same_is_not_given_up(house: House) -> None:

@@ -213,7 +213,7 @@ async def test_a_forged_permit_of_a_staged_call_is_buried(scene: Scene) -> None:
     commit = scene.commit()
     mine, other = scene.released(commit, 0, 1)
     await scene.house.deliver(mine.model_copy(update={"permit": other.permit}))
-    assert "does not fit call" in await scene.house.dead.get()
+    assert "does not fit call" in await scene.house.buried()
 
 
 async def test_a_staged_call_whose_worker_was_lost_is_unknown_and_ends_the_plan(

@@ -211,7 +211,7 @@ async def test_a_permit_is_good_for_its_own_kind_of_call_alone(scene: Scene, mod
     await scene.stage("create_file", path="a.txt", content="a\n")
     call = scene.commit() if tool == "commit" else scene.call("write_file", path="b.txt", content="b\n")
     await scene.house.deliver(scene.place.permitted(call, mode=mode))
-    assert "another kind of call" in await scene.house.dead.get()
+    assert "another kind of call" in await scene.house.buried()
     assert {} == scene.files()
 
 

@@ -269,7 +269,7 @@ async def test_a_forged_word_is_buried(house: House, changes: dict[str, str]) ->
     """Whoever can write to the broker cannot speak for a person."""
     call = await an_unknown_call(house)
     await house.deliver(a_word(house.premises, call).model_copy(update=changes))
-    assert (await house.dead.get()).startswith("security:")
+    assert (await house.buried()).startswith("security:")
     assert "unknown" == house.premises.execution(call).state
 
 
@@ -280,7 +280,7 @@ async def test_a_word_from_before_a_restore_is_buried(house: House) -> None:
     since = NOON + timedelta(seconds=1)
     words = [a_word(house.premises, call, at) for at in (NOON, since)]
     await house.deliver_event(an_event(words[0], time=since))
-    assert "before the restore" in await house.dead.get()
+    assert "before the restore" in await house.buried()
     assert "unknown" == house.premises.execution(call).state
     await house.deliver_event(an_event(words[1], time=since))
     assert isinstance(await house.answer(), CallResolved)

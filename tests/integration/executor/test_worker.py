@@ -71,7 +71,7 @@ async def test_a_call_whose_reply_no_broker_takes_is_answered_without_it(
     assert isinstance(answer, ToolCallFinished)
     assert (call.call_id, "succeeded", LEFT_OUT, []) == (answer.call_id, answer.kind, answer.data, answer.ui_blocks)
     assert (State.SUCCEEDED, 0) == (house.premises.execution(call).state, house.answers.qsize())
-    assert "too large: sent in brief" in await house.dead.get()
+    assert "too large: sent in brief" in await house.buried()
     assert [(0,)] == house.premises.sql("SELECT count(*) FROM executor.outbox")
 
 
