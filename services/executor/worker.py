@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -55,6 +55,8 @@ CANCEL_SECONDS = 2.0
 OUTAGE_PAUSE_MAX_SECONDS = 2.0
 #: Calls of whose claims nobody knows that are remembered at most: where others were claimed since, these are let go of.
 DOUBTED_MAX = 1_000
+#: Stands for the outcome of an attempt that has not begun.
+_LATE: Final = Outcome(Event.REFUSED)
 
 
 class Tool(Protocol):
@@ -227,10 +229,10 @@ class Worker:
         probe = tool.probe if attempt.state is State.VERIFYING else None
         return inspect.iscoroutinefunction((probe or tool).function)
 
-    async def _act(self, attempt: Attempt) -> ToolReply | Finding | Outcome | None:
-        """Return what the attempt came to; None where it must be asked again whether it may begin."""
+    async def _act(self, attempt: Attempt) -> ToolReply | Finding | Outcome:
+        """Return what the attempt came to; `_LATE` where it must be asked again whether it may begin."""
         if attempt.state is State.RUNNING and self.standing.is_late(attempt):
-            return None
+            return _LATE
         if attempt.mode == "stage":
             # Put once however often it is tried, also where nobody heard that it was.
             context = self._context(attempt)
@@ -325,7 +327,7 @@ def _span(attempt: Attempt) -> AbstractContextManager[str]:
 
 def has_begun(running: asyncio.Task[Any]) -> bool:
     """Tell of what acts whether it has begun, as far as that can be told."""
-    return not running.done() or running.cancelled() or running.exception() is not None or running.result() is not None
+    return not running.done() or running.cancelled() or running.exception() is not None or running.result() is not _LATE
 
 
 def said(attempt: Attempt, running: asyncio.Task[ToolReply | Outcome], *, idempotent: bool) -> Outcome:
