@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -187,3 +187,20 @@ async def test_a_try_is_made_again_once_it_is_due(house: Replica) -> None:
     async with house.units.begin() as work:
         again = await claim_events(work, AT_ONCE, LEASE, share=SHARE, but=())
     assert {failed.event.event_id: 2, left.event.event_id: 2} == {each.event.event_id: each.attempt for each in again}
+
+
+async def test_an_older_turn_settles_nothing(house: Replica) -> None:
+    """A worker whose lease was over, and whose event another one has by now, writes nothing over it."""
+    now = datetime.now(UTC)
+    async with house.units.begin() as work:
+        await add_events(work, [Event("one.1", "acme", "one", "approval.opened", "{}", now)])
+    claims = []
+    for lease in (timedelta(seconds=-1), LEASE):
+        async with house.units.begin() as work:
+            claims += await claim_events(work, 1, lease, share=SHARE, but=())
+    settled = []
+    for claim, state in zip(claims, (State.GIVEN_UP, State.SENT), strict=True):
+        async with house.units.begin() as work:
+            settled.append(await settle_events(work, [Ended(claim, state, now)]))
+    (row,) = await house.rows("SELECT state FROM notifier.webhook_events")
+    assert ([set(), {"one.1"}], "sent") == ([set(each) for each in settled], row["state"])
