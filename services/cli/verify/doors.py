@@ -81,7 +81,15 @@ def strangers(scene: Scene) -> Iterator[Row]:
         scene.ask("POST", f"{scene.path}/token", scene.stranger),
         scene.ask("POST", f"{scene.path}/end", scene.stranger),
     ]
-    yield refused("tenant", attack, answers, _UNSEEN)
+    if any(_lacks_a_scope(answer) for answer in answers):
+        # Turned away before anybody looked whose the conversation is.
+        yield not_tried("tenant", attack, "needs a key with the scope 'chat'")
+    else:
+        yield refused("tenant", attack, answers, _UNSEEN)
+
+
+def _lacks_a_scope(answer: httpx.Response) -> bool:
+    return answer.status_code == httpx.codes.FORBIDDEN and "scope-missing" in answer.text
 
 
 def bad_bodies(scene: Scene) -> Iterator[Row]:

@@ -64,6 +64,14 @@ def test_a_gateway_that_rests_is_no_proof() -> None:
     assert {"not tried"} == outcomes
 
 
+@pytest.mark.parametrize(("kind", "outcome"), [("scope-missing", "not tried"), ("forbidden", "broken")])
+def test_a_key_without_a_scope_is_no_stranger(kind: str, outcome: str) -> None:
+    """It is turned away at any conversation; who is told that this one is there has learnt something."""
+    problem = {"type": f"urn:placet:problem:{kind}"}
+    rows = list(doors.strangers(_scene(lambda _: httpx.Response(403, json=problem))))
+    assert outcome == rows[-1].outcome
+
+
 def test_a_refusal_that_takes_long_does_not_hold() -> None:
     """Whoever can make the gateway think for long, without any right, has won."""
     answer = httpx.Response(401)
