@@ -34,6 +34,7 @@ from tests.support.system import ROOT, until
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 REPLICAS = dict.fromkeys(("gateway", "agent", "policy", "approval", "executor", "dead_letters"), 1) | {"executor": 2}
+EVERYBODY = REPLICAS | dict.fromkeys(("notifier", "jobs"), 1)
 CHAOS = ROOT / "tests" / "chaos"
 #: Conversations that go on meanwhile.
 TALKING = 3
@@ -58,7 +59,11 @@ DISK_BYTES = 256 * 1024 * 1024
 
 @asynccontextmanager
 async def a_house(
-    folder: Path, settings: Mapping[str, str] = MappingProxyType({}), *, disk: Path | None = None
+    folder: Path,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    replicas: Mapping[str, int] = REPLICAS,
+    disk: Path | None = None,
 ) -> AsyncIterator[Ground]:
     """Run a small system in which everything can be broken."""
     environment = {
@@ -67,7 +72,7 @@ async def a_house(
         "PLACET_TOOLS": str(ROOT),
         **settings,
     }
-    async with a_ground(folder, CHAOS / "rulebook.yaml", REPLICAS, environment, disk=disk) as ground:
+    async with a_ground(folder, CHAOS / "rulebook.yaml", replicas, environment, disk=disk) as ground:
         yield ground
 
 
@@ -104,6 +109,14 @@ async def talk(ground: Ground) -> AsyncIterator[Load]:
         verdict.unanswered,
     )
     assert verdict.calls >= CALLS_PER_MESSAGE * TALKING
+
+
+async def test_each_service_is_cut_off_from_broker_and_database(tmp_path: Path) -> None:
+    """One line after the other, also of those that only tell people or do jobs: the others go on, and it comes back."""
+    async with a_house(tmp_path, replicas=EVERYBODY) as ground, talk(ground):
+        for line in [line for lines in ground.lines.values() for line in lines.values()]:
+            await faults.cut(line, 1.0)
+            await ground.healed()
 
 
 async def test_clocks_of_services_that_jump_decide_nothing(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 import psycopg
 
 from tests.support.ground import LEASE_SECONDS, Ground
+from tests.support.line import Line
 
 Fault = Callable[[Ground, random.Random], Awaitable[None]]
 
@@ -173,11 +174,15 @@ async def silent_network(ground: Ground, dice: random.Random) -> None:
 
 async def _dead(ground: Ground, dice: random.Random, to: str) -> None:
     with ground.victim(dice) as victim:
-        line = ground.lines[victim.name][to]
-        line.dead = True
-        line.cut()
-        await asyncio.sleep(dice.uniform(SHORT, LONG))
-        line.dead = False
+        await cut(ground.lines[victim.name][to], dice.uniform(SHORT, LONG))
+
+
+async def cut(line: Line, seconds: float) -> None:
+    """Cut a line, and let nobody through for a while."""
+    line.dead = True
+    line.cut()
+    await asyncio.sleep(seconds)
+    line.dead = False
 
 
 _HANG_UP = (
