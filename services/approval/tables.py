@@ -232,7 +232,8 @@ DECISIONS = sa.Table(
     column("outcome", sa.String),
     #: DecisionAnswered without its address and what stands beside it: the same decision id gets it again.
     column("answer", pg.JSONB),
-    #: For a vote that counts: number of the arguments it is about, and of the card that it made.
+    #: For a vote that counts: number of the arguments it is about, 0 once a restore has it asked for anew; and of the
+    #: card that it made.
     column("arguments_revision", sa.Integer, nullable=True),
     column("counted_revision", sa.Integer, nullable=True),
     column("decided_at", MOMENT),

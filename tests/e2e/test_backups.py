@@ -180,6 +180,39 @@ async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
     assert "Let me see." == await decided.see_answer()
 
 
+async def test_all_who_must_agree_are_asked_again(house: System, stage: Stage, tmp_path: Path) -> None:
+    """Who said yes before the backup did not know that the call may have run since."""
+    await house.start()
+    drill, other = Drill(house, stage), Caller(house.url, house.key("decide", person="hopper"))
+    visitor = await a_visitor(drill.frontend)
+    await visitor.say("deploy reviewed")
+    card = await visitor.see_card()
+    assert "pending" == (await other.decide(card, "approve")).json()["state"]
+    assert 0 == placet(house.database_url, "backup", str(tmp_path / "backup")).returncode
+    await drill.operator.decide(card, "approve")
+    await drill.runs(visitor, 1)
+    for process in house.processes.values():
+        process.stop()
+        process.running = None
+    assert {} == restored(house.database_url, str(tmp_path / "backup"), "--replace")["calls"]
+    await house.start()
+    shown = await other.get(f"/v1/approvals/{card['approval_id']}")
+    waits = (await other.get("/v1/approvals?mine=true"))["items"]
+    seen = {"restored_at": shown["restored_at"]}
+    states = [(await each.decide(card, "approve", **seen)).json()["state"] for each in (drill.operator, other)]
+    assert ([card["approval_id"]], ["pending", "approved"]) == ([each["id"] for each in waits], states)
+    await drill.runs(visitor, 2)
+
+    async def ended() -> bool:
+        return bool(call_of(house, visitor)["result"] == "succeeded")
+
+    await until(ended, "it ended")
+    keys = load_keys((house.folder / "keys" / "public.json").read_text())
+    receipt = await receipt_of(drill.operator, call_of(house, visitor)["call"])
+    assert [] == [each for each in verify(receipt, keys) if not each.holds]
+    house.assert_invariants()
+
+
 async def test_a_call_that_nobody_was_asked_about_yet_is_resolved_by_a_person(
     house: System, stage: Stage, tmp_path: Path
 ) -> None:

@@ -79,8 +79,8 @@ def restore(
 ) -> None:
     """Bring a backup back, with every service stopped, so that nothing runs twice.
 
-    Permits from before the restore count no more, nor do decisions and messages that were on their way. Calls that wait
-    for people wait for them again, with the votes that the backup has; what else was unfinished ends as `unknown`.
+    Permits, decisions and messages from before the restore count no more. Calls that wait for people wait for all of
+    them again; what else was unfinished ends as `unknown`.
     """
     import psycopg
 

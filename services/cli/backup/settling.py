@@ -75,8 +75,8 @@ def settle(connection: psycopg.Connection, revision: str) -> Settled:
         at = max(now["at"], newest["greatest"])
         moments = {"restored_at": at, "backup_at": newest["greatest"]}
         cursor.execute(statement("restored"), moments)
-        for cards in ("tell_cards", "show_cards"):
-            cursor.execute(statement(cards), moments)
+        for change in ("tell_cards", "show_cards", "ask_anew"):
+            cursor.execute(statement(change), moments)
         counted: Counter[str] = Counter()
         counted["staged"] = cursor.execute(statement("doubt_staged"), moments).rowcount
         counted["lost"] = cursor.execute(statement("lose"), moments).rowcount - counted["staged"]

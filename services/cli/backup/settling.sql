@@ -21,6 +21,17 @@ SELECT greatest(
 -- name: restored
 INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%(restored_at)s, %(backup_at)s)
 
+-- name: ask_anew
+-- Whoever voted did not know that the call may run twice: of several who must agree, all are asked, and know it.
+WITH anew AS (
+    UPDATE approval.approvals
+    SET voters = '{}', seats = NULL, closed_to = closed_to - ARRAY(SELECT jsonb_object_keys(voters))
+    WHERE state = 'pending' AND voters <> '{}'
+    RETURNING tenant, approval_id
+)
+UPDATE approval.decisions AS d SET arguments_revision = 0
+FROM anew WHERE d.tenant = anew.tenant AND d.approval_id = anew.approval_id AND d.arguments_revision IS NOT NULL
+
 -- name: lose
 -- What was under way has lost its worker, and no permit lets it begin again: executors end it, by its probe if it has one.
 UPDATE executor.executions
@@ -105,8 +116,8 @@ SELECT tenant, 'execution', call_id, 'released', 'staged', 'running', 'restore',
 FROM doubted
 
 -- name: tell_cards
--- Cards of what waits say that it may have run since; those in Slack at once, where they stand.
-UPDATE notifier.deliveries SET card = card || '{"restored": true}' WHERE pending
+-- Cards of what waits say that it may have run since, and whom they ask anew; those in Slack at once, where they stand.
+UPDATE notifier.deliveries SET card = card || '{"restored": true, "votes": []}' WHERE pending
 
 -- name: show_cards
 WITH due AS (
