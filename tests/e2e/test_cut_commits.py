@@ -98,7 +98,7 @@ def with_limit(path: Path) -> Path:
 async def lines(made: System) -> AsyncIterator[Lines]:
     """Each service with a line of its own to the database, so that nobody else goes on with what it left."""
     made.prepare()
-    lines = {name: CutLine(to_postgres(made.database_url)) for name in SERVICES}
+    lines = {name: CutLine(to_postgres(lambda: made.database_url)) for name in SERVICES}
     async with AsyncExitStack() as stack:
         for name, line in lines.items():
             await line.open()

@@ -178,7 +178,7 @@ async def _add(ground: Ground, stack: AsyncExitStack, name: str, number: int) ->
     async def to_broker() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(broker.hostname, broker.port)
 
-    lines = {"broker": Line(to_broker), "database": Line(to_postgres(ground.system.database_url))}
+    lines = {"broker": Line(to_broker), "database": Line(to_postgres(lambda: ground.system.database_url))}
     for line in lines.values():
         await line.open()
         stack.push_async_callback(line.close)

@@ -12,12 +12,12 @@ Dial = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 _BYTES_MAX = 65_536
 
 
-def to_postgres(url: str) -> Dial:
-    """Return what reaches the server of a database, on its socket or its port."""
-    named = conninfo_to_dict(url)
-    host, port = str(named.get("host") or "127.0.0.1"), int(str(named.get("port") or 5432))
+def to_postgres(url: Callable[[], str]) -> Dial:
+    """Return what reaches the server of a database, wherever that is by then, on its socket or its port."""
 
     async def dial() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        named = conninfo_to_dict(url())
+        host, port = str(named.get("host") or "127.0.0.1"), int(str(named.get("port") or 5432))
         if host.startswith("/"):
             return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
         return await asyncio.open_connection(host, port)

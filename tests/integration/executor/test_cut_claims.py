@@ -22,7 +22,7 @@ TOO_LATE = "UPDATE executor.executions SET permit_expires_at = clock_timestamp()
 @pytest.fixture
 async def line(place: Premises) -> AsyncIterator[CutLine]:
     """The executor's line."""
-    line = CutLine(to_postgres(place.url))
+    line = CutLine(to_postgres(lambda: place.url))
     await line.open()
     yield line
     await line.close()

@@ -41,7 +41,7 @@ class Clock:
 @pytest.fixture
 async def line(place: Premises) -> AsyncIterator[CutLine]:
     """The executor's line."""
-    line = CutLine(to_postgres(place.url))
+    line = CutLine(to_postgres(lambda: place.url))
     await line.open()
     yield line
     await line.close()
