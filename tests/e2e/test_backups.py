@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -112,10 +112,7 @@ class Drill:
         self.system.processes[name].stop()
         await self.operator.decide(card, "approve")
 
-        async def sent() -> bool:
-            return self.system.count(SENT) == 0
-
-        await until(sent, "all is sent")
+        await self.system.counts(SENT, 0, "all is sent")
         assert visitor.conversation
 
 
@@ -144,9 +141,7 @@ async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
     await drill.queued("approval.decisions", decided, decision)
     refused = placet(system.database_url, "restore", str(folder), "--replace")
     assert (1, True) == (refused.returncode, "stop every service first" in refused.stderr)
-    for process in system.processes.values():
-        process.stop()
-        process.running = None
+    system.halt()
     assert "--replace" in placet(system.database_url, "restore", str(folder)).stderr
     told = restored(system.database_url, str(folder), "--replace")
     assert {"unknown": 1} == told["calls"]
@@ -191,9 +186,7 @@ async def test_all_who_must_agree_are_asked_again(house: System, stage: Stage, t
     assert 0 == placet(house.database_url, "backup", str(tmp_path / "backup")).returncode
     await drill.operator.decide(card, "approve")
     await drill.runs(visitor, 1)
-    for process in house.processes.values():
-        process.stop()
-        process.running = None
+    house.halt()
     assert {} == restored(house.database_url, str(tmp_path / "backup"), "--replace")["calls"]
     await house.start()
     shown = await other.get(f"/v1/approvals/{card['approval_id']}")
@@ -223,33 +216,23 @@ async def test_a_call_that_nobody_was_asked_about_yet_is_resolved_by_a_person(
         house.processes[away].stop()
         await (await a_visitor(drill.frontend)).say(DEPLOY)
         count = f"SELECT count(*) FROM {sent}"  # noqa: S608 - ours
-        await until(_has(house, count, 1 + (away == "policy-1")), "the call is on its way")
-    await until(_has(house, SENT, 0), "all is sent")
+        await house.counts(count, 1 + (away == "policy-1"), "the call is on its way")
+    await house.counts(SENT, 0, "all is sent")
     assert 0 == placet(house.database_url, "backup", str(tmp_path / "backup")).returncode
-    for process in house.processes.values():
-        if process.running is not None:
-            process.stop()
-        process.running = None
+    house.halt()
     told = restored(house.database_url, str(tmp_path / "backup"), "--replace")
     await house.start()
     answered = "SELECT count(*) FROM agent.tool_calls WHERE state = 'answered' AND result_kind = 'unknown'"
-    await until(_has(house, answered, 2), "the conversations are told")
+    await house.counts(answered, 2, "the conversations are told")
     unknown = [each["id"] for each in (await drill.operator.get("/v1/tool-calls?state=unknown"))["items"]]
     assert ({"unknown": 1, "untold": 1}, 1) == (told["calls"], len(unknown))
     assert ("ran", 202) == await resolved(drill, unknown[0])
     resolutions = "SELECT count(*) FROM executor.executions WHERE state = 'resolved'"
-    await until(_has(house, resolutions, 1), "it is resolved")
+    await house.counts(resolutions, 1, "it is resolved")
     keys = load_keys((house.folder / "keys" / "public.json").read_text())
     receipt = await receipt_of(drill.operator, unknown[0])
     assert [] == [each for each in verify(receipt, keys) if not each.holds]
     house.assert_invariants()
-
-
-def _has(system: System, query: str, number: int) -> Callable[[], Awaitable[bool]]:
-    async def reached() -> bool:
-        return system.count(query) == number
-
-    return reached
 
 
 async def resolved(drill: Drill, call: str) -> tuple[str, int]:

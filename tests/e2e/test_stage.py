@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -719,16 +719,16 @@ async def test_a_restore_tells_what_was_staged(alone: System, tmp_path: Path) ->
     visitor = await a_visitor(footing.frontend())
     alone.processes["executor-1"].stop()
     await visitor.say("plan the week")
-    await until(_all_gone(alone, "policy", 3), "the permits are in the broker")
+    await alone.counts(_all_gone("policy"), 3, "the permits are in the broker")
     alone.processes["agent-1"].stop()
     await alone.start_again("executor-1")
-    await until(_all_gone(alone, "executor", 3), "the answers are in the broker")
+    await alone.counts(_all_gone("executor"), 3, "the answers are in the broker")
     assert 0 == placet(alone.database_url, "backup", folder).returncode
-    _end(alone)
+    alone.halt()
     told = restored(alone.database_url, folder, "--replace")
     await alone.start()
     answered = "SELECT count(*) FROM agent.tool_calls WHERE state = 'answered'"
-    await until(_counts(alone, answered, 3), "every call has its answer")
+    await alone.counts(answered, 3, "every call has its answer")
     kinds = footing.rows("SELECT DISTINCT result_kind FROM agent.tool_calls")
     entries = footing.rows("SELECT DISTINCT state FROM executor.workspace_entries")
     assert ({"told": 3}, [("staged",)], [("waiting",)]) == (told["calls"], kinds, entries)
@@ -743,13 +743,13 @@ async def test_what_a_restore_does_not_know_a_person_resolves(alone: System, tmp
     alone.processes["executor-1"].stop()
     await visitors[0].say("plan the week")
     await visitors[1].say("look at it")
-    await until(_all_gone(alone, "policy", 4), "the permits are in the broker")
+    await alone.counts(_all_gone("policy"), 4, "the permits are in the broker")
     assert 0 == placet(alone.database_url, "backup", folder).returncode
-    _end(alone)
+    alone.halt()
     told = restored(alone.database_url, folder, "--replace")
     await alone.start()
     answered = "SELECT count(*) FROM agent.tool_calls WHERE result_kind = 'unknown' AND state = 'answered'"
-    await until(_counts(alone, answered, 4), "every call is unknown")
+    await alone.counts(answered, 4, "every call is unknown")
     admin = Caller(alone.url, alone.key("decide", "admin", person="grace"))
     unknown = [each["id"] for each in (await admin.get("/v1/tool-calls?state=unknown"))["items"]]
     said = [
@@ -757,7 +757,7 @@ async def test_what_a_restore_does_not_know_a_person_resolves(alone: System, tmp
         for each in unknown
     ]
     resolved = "SELECT count(*) FROM executor.executions WHERE state = 'resolved'"
-    await until(_counts(alone, resolved, 4), "every call is resolved")
+    await alone.counts(resolved, 4, "every call is resolved")
     assert ({"unknown": 4}, [202] * 4) == (told["calls"], said)
     keys = load_keys((alone.folder / "keys" / "public.json").read_text())
     receipts = [await receipt_of(admin, each) for each in unknown]
@@ -765,22 +765,7 @@ async def test_what_a_restore_does_not_know_a_person_resolves(alone: System, tmp
     alone.assert_invariants()
 
 
-def _end(system: System) -> None:
-    """Stop all services, however they are."""
-    for process in system.processes.values():
-        if process.running is not None:
-            process.stop()
-        process.running = None
-
-
-def _counts(system: System, query: str, number: int) -> Callable[[], Awaitable[bool]]:
-    async def reached() -> bool:
-        return system.count(query) == number
-
-    return reached
-
-
-def _all_gone(system: System, sender: str, number: int) -> Callable[[], Awaitable[bool]]:
-    """Return what tells whether a service has decided about so many calls, and has sent all of it."""
+def _all_gone(sender: str) -> str:
+    """Return what counts the calls that a service has decided about, less what it has not sent."""
     made = {"policy": "policy.verdicts", "executor": "executor.executions"}[sender]
-    return _counts(system, f"SELECT (SELECT count(*) FROM {made}) - (SELECT count(*) FROM {sender}.outbox)", number)  # noqa: S608 - ours
+    return f"SELECT (SELECT count(*) FROM {made}) - (SELECT count(*) FROM {sender}.outbox)"  # noqa: S608 - ours

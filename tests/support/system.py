@@ -216,6 +216,13 @@ class System:
                 process.stop()
         self.assert_invariants()
 
+    def halt(self) -> None:
+        """Stop every process that is left, so that all can be started anew."""
+        for process in self.processes.values():
+            if process.running is not None:
+                process.stop()
+            process.running = None
+
     def logs(self) -> str:
         """Return what every process has written."""
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
@@ -227,6 +234,14 @@ class System:
             row = connection.execute(query).fetchone()
             assert row is not None
             return int(row[0])
+
+    async def counts(self, query: str, number: int, what: str) -> None:
+        """Return when a query gives this number; fail with `what` when it takes too long."""
+
+        async def reached() -> bool:
+            return self.count(query) == number
+
+        await until(reached, what)
 
 
 #: More than one of everything that may have replicas.

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cut_commits import CutLine
 from tests.support.executor_house import House, Premises, make_schema, open_house, premises
 from tests.support.executor_processes import Processes
+from tests.support.line import to_postgres
 from tests.support.postgres import Migrate
 
 
@@ -16,6 +18,15 @@ from tests.support.postgres import Migrate
 def place(fresh_database: Callable[[Migrate], str], tmp_path: Path) -> Premises:
     """A database with the executor's tables, keys and a rulebook."""
     return premises(fresh_database(make_schema), tmp_path)
+
+
+@pytest.fixture
+async def line(place: Premises) -> AsyncIterator[CutLine]:
+    """A line to the database that can be cut and held."""
+    line = CutLine(to_postgres(lambda: place.url))
+    await line.open()
+    yield line
+    await line.close()
 
 
 @pytest.fixture

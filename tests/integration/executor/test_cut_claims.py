@@ -12,20 +12,10 @@ from placet.executor.states import State
 from tests.support.cut_commits import CutLine
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
-from tests.support.line import to_postgres
 
 STOP = "INSERT INTO read.stops VALUES ('stop-1', NULL, NULL, NULL, 'enough')"
 GIVEN_UP = "UPDATE executor.executions SET fence = 2, state = 'verifying'"
 TOO_LATE = "UPDATE executor.executions SET permit_expires_at = clock_timestamp()"
-
-
-@pytest.fixture
-async def line(place: Premises) -> AsyncIterator[CutLine]:
-    """The executor's line."""
-    line = CutLine(to_postgres(lambda: place.url))
-    await line.open()
-    yield line
-    await line.close()
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from tests.integration.executor.test_sweeper import a_lost_call
 from tests.support.cut_commits import CutLine
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import Gate, a_gate
-from tests.support.line import to_postgres
 from tests.support.workspaces import Scene, file_rulebook, outcomes, told
 
 CLAIM, ATTEMPT = "INSERT INTO executor.executions", "UPDATE executor.executions"
@@ -36,15 +35,6 @@ class Clock:
     def __call__(self) -> float:
         """Return the time in seconds."""
         return self.now
-
-
-@pytest.fixture
-async def line(place: Premises) -> AsyncIterator[CutLine]:
-    """The executor's line."""
-    line = CutLine(to_postgres(lambda: place.url))
-    await line.open()
-    yield line
-    await line.close()
 
 
 @pytest.fixture
