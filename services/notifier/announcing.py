@@ -77,7 +77,7 @@ class Announcer:
         asked = [each.person for each in people.first_people(news.approval, case)]
         for rank, (place, state) in enumerate(places):
             card = self._first_card(news, place, asked, case.directory, plan)
-            card = replace(card, restored=card.restored or restored)
+            card = replace(card, restored=restored)
             made = rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
             yield joint_mails.delayed(made, self.mail_window)
 

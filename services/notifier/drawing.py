@@ -116,7 +116,6 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         note=text(pen.locale, "It is waiting for a decision."),
         locale=pen.locale,
         strength=rule.min_strength,
-        restored=plan is not None and plan.restored,
         edits=rule.edits,
         reason_required=rule.reason_required,
         **_again(rule, call.tool),

@@ -122,9 +122,10 @@ async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, anno
 def _deliveries_of(
     arrival: Arrival[ApprovalOpened], work: Work, announcer: Announcer, plans: Mapping[str, Plan]
 ) -> Iterable[Delivery]:
-    # Its news may have been on their way when the house was backed up.
+    plan = plans.get(arrival.message.approval_id)
+    # Its news may have been on their way when the house was backed up, or what it commits was staged before.
     is_old = work.restored_at is not None and arrival.time <= work.restored_at
-    return announcer.open(arrival.message, work.now, plans.get(arrival.message.approval_id), restored=is_old)
+    return announcer.open(arrival.message, work.now, plan, restored=is_old or (plan is not None and plan.restored))
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:

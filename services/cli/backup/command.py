@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from placet.cli.output import Json, fail, out, progress, show_json
+
 if TYPE_CHECKING:
     import psycopg
-
-from placet.cli.output import Json, fail, out, progress, show_json
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the backup.")]
 Data = Annotated[Path | None, typer.Option(help="Data folder of `placet up`: back up or restore that one.")]
@@ -39,14 +39,13 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
     part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
     try:
         with progress("dumping", quiet=json), _source(data) as url:
-            part.mkdir(parents=True, mode=0o700)
             with psycopg.connect(url) as connection:
                 # Looked at and dumped as it is at one moment: a restore may begin in between.
                 connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 found = connection.execute("SELECT version_num FROM public.alembic_version").fetchone()
                 if found is None or found[0] != newest():
-                    shutil.rmtree(part)
                     fail("the database is of another release: back it up with that one, or migrate first")
+                part.mkdir(parents=True, mode=0o700)
                 programs.dump(url, part / _DUMP, _snapshot_of(connection), own=data is not None)
             (part / _DUMP).chmod(0o600)
             if data is not None:

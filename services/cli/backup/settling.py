@@ -87,7 +87,7 @@ def settle(connection: psycopg.Connection, revision: str) -> Settled:
 
 def _end(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> str:
     """See to it that an unfinished call gets its answer; return what becomes of it."""
-    ids = {name: row[name] for name in ("tenant", "call_id", "conversation_id", "tool")}
+    ids = _ids(row)
     if row["execution"] in {"succeeded", "failed", "unknown", "resolved"}:
         kind = "unknown" if row["execution"] == "resolved" else row["execution"]
         said = {"data": LOST} if kind == "succeeded" else {"error": row["error"] or LOST}
@@ -138,9 +138,12 @@ def _doubt(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> None:
     cursor.execute(statement("doubt"), values)
     cursor.execute(statement("note"), values | {"event": "probed" if is_asked else "gave_up"})
     if not is_asked:
-        ids = {name: row[name] for name in ("tenant", "call_id", "conversation_id", "tool")}
-        times = {"attempt": 1, "started_at": values["begun_at"], "finished_at": at}
-        _emit(cursor, "executor", ToolCallFinished(**ids, kind="unknown", error=values["error"], **times), at)
+        finished = ToolCallFinished(**_ids(row), kind="unknown", error=values["error"], **_times(values))
+        _emit(cursor, "executor", finished, at)
+
+
+def _ids(row: DictRow) -> dict[str, Any]:
+    return {name: row[name] for name in ("tenant", "call_id", "conversation_id", "tool")}
 
 
 def _times(row: DictRow) -> dict[str, Any]:

@@ -42,8 +42,7 @@ WHERE state IN ('running', 'verifying') AND mode IS DISTINCT FROM 'commit'
 -- name: unfinished
 -- Calls without an answer that nobody is asked about, that no executor ends, and whose answer is not on its way.
 SELECT c.call_id, c.tenant, c.conversation_id, c.turn_id, c.message_id, c.step, c.position, c.tool,
-    t.author ->> 'id' AS requester, t.cause, n.agent, n.language, n.labels, v.effect,
-    v.schema_digest, v.judged_at,
+    t.author ->> 'id' AS requester, t.cause, n.agent, n.language, n.labels, v.effect, v.schema_digest, v.judged_at,
     coalesce(a.arguments, c.arguments) AS arguments, coalesce(a.digest, c.digest) AS digest,
     CASE WHEN a.call_id IS NULL THEN c.shown_arguments ELSE coalesce(a.shown_arguments, a.arguments) END
         AS shown_arguments,
