@@ -210,6 +210,14 @@ async def test_a_stopped_turn_cancels_its_job(ada: Visitor, grace: Caller, house
     assert "stopped.txt" not in files(house.folder)
 
 
+async def test_the_ai_sdks_stop_is_answered_when_its_job_asks_nobody(ada: Visitor, grace: Caller) -> None:
+    """Who asks for another answer next has no question of the first one beside it."""
+    await ada.say("Have it done: Add the line one to stopped.txt.")
+    await ada.see_card()
+    await ada.post(f"/api/chat/{ada.conversation}/stop")
+    assert [] == (await grace.get("/v1/approvals?state=pending"))["items"]
+
+
 async def test_an_embedded_job_answers_a_call_after_a_power_cut(tmp_path: Path) -> None:
     """D8: everything goes at once while people are asked; started again, the decision ends job, call and turn."""
     arguments = ("--rulebook", str(tmp_path / "rulebook.yaml"))

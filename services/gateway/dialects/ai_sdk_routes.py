@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id, own_id
+from placet.contracts.messages import ACCOMPLISH_TOOL
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.live import Topic
@@ -28,7 +29,7 @@ from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
 from placet.gateway.dialects.ai_sdk_history import history
-from placet.gateway.dialects.conversation_state import replay
+from placet.gateway.dialects.conversation_state import ConversationState, replay
 from placet.gateway.dialects.posted import (
     ANSWERS_MAX,
     MESSAGE_ID,
@@ -43,6 +44,8 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
+from placet.gateway.store import reading
+from placet.gateway.store.read import load_verdict
 from placet.gateway.texts import Text
 
 router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
@@ -51,6 +54,10 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 MESSAGES_MAX = 2_000
 #: How long a stop waits for what it stops, in seconds; an agent that is away does it later.
 STOP_SECONDS = 10.0
+#: How often it looks whether policy lets a call run, in seconds: no log tells of that.
+VERDICT_SECONDS = 0.2
+#: Verdicts by which nobody is asked.
+_RUNS = frozenset({"allow", "stage"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -288,20 +295,35 @@ async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Respon
 
 
 async def _end_of(deps: Deps, caller: Caller, conversation_id: str, turn_id: str) -> None:
-    """Wait until the log says that a turn is over and that nobody is asked about its calls."""
+    """Wait until a turn is over and nobody is asked about its calls, nor will be."""
     log = (await streams.read(deps, caller, conversation_id)).log
-    if log.withdrew(turn_id):
+    if await _withdrew(deps, caller, log, turn_id):
         return
     with suppress(TimeoutError):
         async with (
             asyncio.timeout(STOP_SECONDS),
-            aclosing(deps.log.follow(caller, conversation_id, log.seq)) as entries,
+            aclosing(deps.log.follow(caller, conversation_id, log.seq, heartbeat_seconds=VERDICT_SECONDS)) as entries,
         ):
             async for entry in entries:
                 if entry is not None:
                     log.read(entry)
-                if log.withdrew(turn_id):
+                if await _withdrew(deps, caller, log, turn_id):
                     return
+
+
+async def _withdrew(deps: Deps, caller: Caller, log: ConversationState, turn_id: str) -> bool:
+    """Tell whether a turn is over and asks nobody: a call without a card or a result runs, or policy still looks at it.
+
+    What runs goes on behind a stop and is not waited for; but a job is cancelled, with what is asked in it.
+    """
+    if not log.withdrew(turn_id):
+        return False
+    unclear = log.unclear(turn_id)
+    if not unclear or any(call.tool == ACCOMPLISH_TOOL for call in unclear):
+        return not unclear
+    async with reading(deps.runtime.database) as connection:
+        verdicts = [await load_verdict(connection, caller.tenant, call.call_id) for call in unclear]
+    return all(verdict is not None and verdict["effect"] in _RUNS for verdict in verdicts)
 
 
 async def _write(deps: Deps, caller: Caller, body: ChatIn, version: Version) -> StreamingResponse:

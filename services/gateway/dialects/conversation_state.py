@@ -99,6 +99,10 @@ class ConversationState:
         asks = any(call.card.get("state") == "pending" for call in self.calls.values() if call.turn_id == turn_id)
         return turn is not None and turn.over and not asks
 
+    def unclear(self, turn_id: str) -> list[Call]:
+        """Return the calls of a turn of which the log cannot say that nobody will be asked: no card, and no result."""
+        return [call for call in self.calls.values() if call.turn_id == turn_id and not call.kind and not call.card]
+
     @property
     def _is_paused(self) -> bool:
         return any(turn.state == "paused" for turn in self.turns.values())

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from placet.contracts.messages import StopTurn
-from tests.support.gateway import House, a_conversation, insert
+import httpx
+import pytest
+
+from placet.contracts.messages import ACCOMPLISH_TOOL, StopTurn, ToolCall
+from tests.builders import a_call
+from tests.support.gateway import House, a_conversation, insert, said, tool_call, turn
+
+CALL = a_call(call_id="k1", turn_id="t1")
 
 
 def a_turn(house: House, conversation: str, turn_id: str | None) -> None:
@@ -52,3 +58,61 @@ async def test_nobody_stops_what_they_may_not_see(house: House) -> None:
             await visitor.post(f"/v1/conversations/{mine}/stop"),
         ]
     assert [404, 403, 404, 202] == [answer.status_code for answer in answers]
+
+
+async def stopped_while_policy_looks(
+    house: House, client: httpx.AsyncClient, call: ToolCall = CALL
+) -> tuple[str, asyncio.Task[int]]:
+    """Stop a turn whose call nobody has judged yet; return its conversation, and the AI SDK's stop on its way."""
+    conversation, _ = await a_conversation(client)
+    asked = {"role": "user", "message_id": "u1", "text": "a payment link"}
+    began = [turn("started", "t1", message_id="u1"), said("m1", "Here it is.", "t1"), tool_call(call)]
+    await house.append(conversation, ("message", asked), *began)
+    a_turn(house, conversation, "t1")
+
+    async def stop() -> int:
+        return (await client.post(f"/api/chat/{conversation}/stop")).status_code
+
+    stopping = asyncio.create_task(stop())
+    await asyncio.wait_for(house.posted.get(), 20)
+    await house.append(conversation, turn("stopped", "t1", idle=True, reason="Stopped by ada."))
+    return conversation, stopping
+
+
+async def test_the_guides_stop_waits_for_a_call_whose_card_is_still_to_come(house: House) -> None:
+    """Answered before, who asks for another answer next would have a second payment beside the first one's card."""
+    card = {"call_id": "k1", "turn_id": "t1", "approval_id": "a1", "revision": 1}
+    ended = {"call_id": "k1", "turn_id": "t1", "tool": "create_pay_link", "status": "error", "kind": "cancelled"}
+    cancelled = ended | {"data": None, "error": "Stopped."}
+    async with house.client(house.key("chat")) as client:
+        conversation, stopping = await stopped_while_policy_looks(house, client)
+        unjudged = await asyncio.wait({stopping}, timeout=0.5)
+        insert(house.url, "verdicts", verdict_id="v1", call_id="k1", tenant="acme", effect="require_approval")
+        held = await asyncio.wait({stopping}, timeout=0.5)
+        await house.append(conversation, ("approval", card | {"state": "pending"}), ("tool_call", cancelled))
+        shown = await asyncio.wait({stopping}, timeout=0.5)
+        await house.append(conversation, ("approval", card | {"state": "withdrawn"}))
+        status = await asyncio.wait_for(stopping, 5)
+    assert ([{stopping}] * 3, 202) == ([waiting for _, waiting in (unjudged, held, shown)], status)
+
+
+@pytest.mark.parametrize("effect", ["allow", "stage"])
+async def test_the_guides_stop_does_not_wait_for_what_runs_on(house: House, effect: str) -> None:
+    """A permitted call has no card to come, and a result that may take an hour."""
+    async with house.client(house.key("chat")) as client:
+        _, stopping = await stopped_while_policy_looks(house, client)
+        insert(house.url, "verdicts", verdict_id="v1", call_id="k1", tenant="acme", effect=effect)
+        assert 202 == await asyncio.wait_for(stopping, 5)
+
+
+async def test_the_guides_stop_waits_for_its_job(house: House) -> None:
+    """A job that may run is cancelled with its turn, and until then its attempts may ask people."""
+    job = a_call(call_id="k1", turn_id="t1", tool=ACCOMPLISH_TOOL)
+    ended = {"call_id": "k1", "turn_id": "t1", "tool": ACCOMPLISH_TOOL, "status": "error", "kind": "failed"}
+    async with house.client(house.key("chat")) as client:
+        conversation, stopping = await stopped_while_policy_looks(house, client, job)
+        insert(house.url, "verdicts", verdict_id="v1", call_id="k1", tenant="acme", effect="allow")
+        _, waiting = await asyncio.wait({stopping}, timeout=0.5)
+        await house.append(conversation, ("tool_call", ended | {"data": None, "error": "Cancelled."}))
+        status = await asyncio.wait_for(stopping, 5)
+    assert ({stopping}, 202) == (waiting, status)
