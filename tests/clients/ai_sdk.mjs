@@ -16,6 +16,9 @@ const waiting = [];
 const requests = [];
 let chat;
 let resuming;
+// Whether the page loads the history behind a stream that told how an approval ended, as docs/ai-sdk.md has it.
+let looksAgain = false;
+let looking;
 
 async function noted(address, options) {
   const response = await fetch(address, options);
@@ -35,7 +38,14 @@ function begin(messages, sendAutomaticallyWhen = ofAny) {
     sendAutomaticallyWhen,
     onData: (part) => heard.push(part),
     onError: () => {},
-    onFinish: () => waiting.shift()?.(),
+    onFinish: async ({ message }) => {
+      const decided = message.parts.some((part) => part.type === "data-approval" && part.data.state !== "pending");
+      if (looksAgain && decided) {
+        looking = history();
+        chat.messages = await looking;
+      }
+      waiting.shift()?.();
+    },
   });
 }
 
@@ -102,7 +112,13 @@ const commands = {
       })(),
     );
   },
-  settle: () => within(resuming),
+  async settle() {
+    await within(resuming);
+    await looking;
+  },
+  lookAgain() {
+    looksAgain = true;
+  },
   async stop() {
     const options = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
     await noted(`${url}/api/chat/${id}/stop`, { ...options, body: JSON.stringify({ assistantMessage: chat.lastMessage }) });

@@ -196,6 +196,9 @@ _SHOP = (
     _after("collect_lead", "Noted."),
 )
 
+#: What is said slowly: the first word is there, the others when somebody opens the gate of this name.
+SLOWLY = tuple(f"slowly-{what}-{major}" for what in ("first", "tab", "stop", "again", "denied") for major in ("6", "7"))
+
 _DEPLOYING = (
     _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),
     _when("deploy short-lived", _call("deploy", service="shop", version="short-lived")),
@@ -218,6 +221,12 @@ _DEPLOYING = (
     _when("deploy and hold", _call("deploy", service="shop", version="held"), text="Deploying."),
     _when("deploy at once", _call("deploy", service="shop", version="at-once"), text="Deploying."),
     _when("set it by word", _call("set_flag", name="by-word")),
+    *(
+        Rule(
+            user=f"deploy at once, {gate}", after_results_of=("deploy",), answer=Answer(text="Please wait.", gate=gate)
+        )
+        for gate in SLOWLY
+    ),
     _after("deploy", "Please say yes to the deployment.", contain="pending_confirmation"),
     _when('"tool": "deploy", "result": "succeeded"', _call("read_status", service="shop")),
     _when('"tool": "deploy", "result": ', text="It came to nothing."),
@@ -328,9 +337,6 @@ _CLERK = (
     _when("deploy it, clerk", _call("deploy", service="shop", version="1.2"), _call("read_status", service="shop")),
     Rule(user="deploy it, clerk", after_results_of=("*",), answer=Answer(text="I have no tool for that.")),
 )
-
-#: What is said slowly: the first word is there, the others when somebody opens the gate of this name.
-SLOWLY = tuple(f"slowly-{what}-{major}" for what in ("first", "tab", "stop", "again") for major in ("6", "7"))
 
 _TALK = (
     # The wire begins with an event that has no text.

@@ -13,7 +13,7 @@ from placet.contracts.ids import new_id
 from tests.e2e.conftest import Stage
 from tests.support.http import http_client
 from tests.support.node_client import NodeClient, node_client
-from tests.support.people import Caller, Visitor, is_card, is_turn_end
+from tests.support.people import Caller, Visitor, is_card, is_result, is_turn_end
 from tests.support.system import System
 
 pytestmark = pytest.mark.parametrize("major", ["6", "7"])
@@ -38,8 +38,18 @@ async def a_page(caller: Caller, major: str, chat_id: str) -> AsyncIterator[Node
 
 def tools(said: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the tool parts of the newest message: name and state."""
-    parts = said["messages"][-1]["parts"]
-    return [(part["toolName"], part["state"]) for part in parts if part["type"] == "dynamic-tool"]
+    return [(part["toolName"], part["state"]) for part in calls(said)]
+
+
+def calls(said: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool parts of the newest message."""
+    return [part for part in said["messages"][-1]["parts"] if part["type"] == "dynamic-tool"]
+
+
+def ends(said: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return how the calls of the newest message ended: state, error, and what was decided and why."""
+    decided = [(part, part.get("approval", {})) for part in calls(said)]
+    return [(part["state"], part.get("errorText"), to.get("approved"), to.get("reason")) for part, to in decided]
 
 
 def texts(said: dict[str, Any]) -> list[str]:
@@ -199,6 +209,37 @@ async def test_a_denial_that_a_page_hears_while_it_streams_is_valid(
     assert {"output-available", "output-denied", "output-error"} >= {state for _, state in tools(done)}
     assert (WELL, WELL) == (well(done), well(again))
     assert ["output-available", "output-denied"] == sorted(state for _, state in tools(again))
+
+
+async def test_what_the_sdk_can_be_told_of_a_no_given_elsewhere(major: str) -> None:
+    """No chunks make version 6 say `approved: false`: valid is an error, where the page does not show the request."""
+    async with node_client("ai_sdk_chunks.mjs", major) as client:
+        found = {shown: (await client.do("ends", shown=shown))["ends"] for shown in (False, True)}
+    valid = {shown: [(state, approved) for state, approved, fits in found[shown] if fits] for shown in found}
+    denied = [("output-denied", False)] if major == "7" else []
+    unasked = [("output-available", None), *denied, ("output-error", None)]
+    assert {False: unasked, True: denied} == valid
+
+
+async def test_a_stream_that_goes_on_behind_a_denial_is_valid(
+    shopper: Caller, operator: Caller, stage: Stage, major: str
+) -> None:
+    """Version 6 shows the reason as an error; a tab that then loads the history shows the denial, as version 7 does."""
+    chat_id, gate = new_id(), f"slowly-denied-{major}"
+    async with a_page(shopper, major, chat_id) as page, a_page(shopper, major, chat_id) as second:
+        await page.do("begin", text=f"deploy at once, {gate}")
+        visitor = Visitor(shopper.url, shopper.token, chat_id)
+        card = await visitor.see_card()
+        await second.do("lookAgain")
+        await second.do("open")
+        await operator.decide(card, "deny", "Not today.")
+        await visitor.see(is_result("deploy"))
+        await open_gate(stage, gate)
+        ended, looked = [await tab.do("settle") for tab in (page, second)]
+    assert (WELL, WELL, texts(ended)) == (well(ended), well(looked), texts(looked))
+    denial = ("output-denied", None, False, "Not today.")
+    error = ("output-error", "Denied: Not today.", None, None)
+    assert ([denial if major == "7" else error], [denial]) == (ends(ended), ends(looked))
 
 
 async def test_a_request_that_expired_is_valid_for_the_sdk(shopper: Caller, major: str) -> None:
