@@ -10,9 +10,8 @@ PY := $(VENV)/bin/python
 DONE := $(VENV)/.done
 CODE := placet bench examples tests
 
-# The first Python that is new enough; `make PYTHON=/path/to/python …` overrules it.
-PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# The first Python that is new enough, or a much faster one; `make PYTHON=/path/to/python …` overrules it.
+PYTHON ?= $(shell deploy/python.sh)
 
 .PHONY: help
 help: ## List these commands
@@ -24,9 +23,9 @@ help: ## List these commands
 setup: $(DONE)/project $(DONE)/frontend ## Install everything that Placet needs to run, into .venv
 
 $(DONE)/venv:
-	@"$(or $(PYTHON),false)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "placet: Python 3.11 or newer is needed and was not found; install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
-	@"$(PYTHON)" -m placet.deploy.install venv $(VENV)
+	@python="$(PYTHON)"; "$${python:-false}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "placet: Python 3.11 or newer is needed and was not found; install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }; \
+	"$$python" -m placet.deploy.install venv $(VENV)
 	@mkdir -p $(DONE) && touch $@
 
 $(DONE)/runtime: requirements.lock $(DONE)/venv

@@ -75,7 +75,7 @@ def create_environment(folder: Path) -> None:
             f"{sys.executable} came without ensurepip; install it (Debian: apt-get install python3-venv) "
             "or name another Python: make PYTHON=/path/to/python"
         )
-    say(f"Creating {folder} with Python {sys.version.split()[0]}")
+    say(f"Creating {folder} with Python {sys.version.split()[0]} ({sys.executable})")
     try:
         venv.create(folder, with_pip=True, clear=True)
     except (OSError, subprocess.CalledProcessError) as error:
