@@ -1,8 +1,8 @@
 """Signatures, each for one purpose: the only door to cryptography.
 
-Ed25519 in JWS compact form. The purpose stands in the protected header (`typ`), and each public key names its issuer
-and the purposes it is good for, so a token made for one purpose never verifies for another and a stolen agent or
-executor cannot mint permission.
+Ed25519 in JWS compact form, made and checked by libsodium (docs/decisions/0078). The purpose stands in the protected
+header (`typ`), and each public key names its issuer and the purposes it is good for, so a token made for one purpose
+never verifies for another and a stolen agent or executor cannot mint permission.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from cryptography.exceptions import InvalidSignature
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
+from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey, VerifyKey
 
 from placet.contracts.errors import PlacetError
 
@@ -99,8 +101,12 @@ class Signer:
         if len(body) > _REGISTRY.max_payload_length:
             raise PlacetError(f"a {purpose} of {len(body)} bytes cannot be signed")
         text = f"{_head(self.key.kid or '', purpose)}.{_base64(body)}"
-        curve: Any = self.key.get_op_key("sign")
-        return f"{text}.{_base64(curve.sign(text.encode()))}"
+        return f"{text}.{_base64(self._curve.sign(text.encode()).signature)}"
+
+    @cached_property
+    def _curve(self) -> SigningKey:
+        private: Any = self.key.get_op_key("sign")
+        return SigningKey(private.private_bytes_raw())
 
 
 @cache
@@ -119,8 +125,8 @@ class Verifier:
 
     #: Key id -> issuer and public key.
     keys: Mapping[str, tuple[str, OKPKey]]
-    #: Headers under which a signature was found good, each with its purpose and the id of its key.
-    _known: dict[str, tuple[str, str]] = field(default_factory=dict, compare=False, repr=False)
+    #: Headers under which a signature was found good, each with its purpose, the id of its key, and that.
+    _known: dict[str, tuple[str, str, VerifyKey]] = field(default_factory=dict, compare=False, repr=False)
 
     def verify(self, purpose: Purpose, token: str) -> dict[str, Any]:
         """Return the claims of a token made for `purpose`, `iss` included; raise BadSignature for any other."""
@@ -128,7 +134,7 @@ class Verifier:
             kind, issuer, payload = self._signed(token)
             # Only now: what nobody has signed is not even read.
             claims = json.loads(payload)
-        except (JoseError, InvalidSignature, KeyError, ValueError, TypeError) as error:
+        except (JoseError, InvalidSignature, CryptoError, KeyError, ValueError, TypeError) as error:
             raise BadSignature(f"{purpose}: {type(error).__name__}") from error
         if kind != purpose or purpose not in SIGNERS.get(issuer, ()):
             raise BadSignature(f"{purpose}: signed by {issuer} for {kind!r}")
@@ -160,18 +166,18 @@ class Verifier:
             if not jws.validate_compact(content, key, registry=_REGISTRY):
                 raise ValueError("not signed with the key that it names")
             if len(self._known) < _KNOWN_MAX:
-                self._known[head] = kind, kid
+                public: Any = key.get_op_key("verify")
+                self._known[head] = kind, kid, VerifyKey(public.public_bytes_raw())
             return kind, issuer, content.payload
-        kind, kid = known
-        issuer, key = self.keys[kid]
+        kind, kid, curve = known
+        issuer, _ = self.keys[kid]
         if len(body) > _BODY_MAX:
             raise ValueError("too large")
         # One signature has one form; what it is over needs no such care.
         signed = urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
         if _base64(signed) != signature:
             raise ValueError("another form of base64")
-        curve: Any = key.get_op_key("verify")
-        curve.verify(signed, text.encode())
+        curve.verify(text.encode(), signed)
         return kind, issuer, urlsafe_b64decode(body + "=" * (-len(body) % 4))
 
 
