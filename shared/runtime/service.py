@@ -27,7 +27,7 @@ from placet.contracts.topology import Destination, QueueSpec, permits_of
 from placet.runtime.bus import Bus, OnDelivery
 from placet.runtime.consumer import Consumer, Handler, Once
 from placet.runtime.database import Database, is_outage
-from placet.runtime.health import CannotListen, telling_health
+from placet.runtime.health import telling_health
 from placet.runtime.logging import set_up_logging
 from placet.runtime.outbox import Outbox
 from placet.runtime.rabbit import RabbitBus
@@ -261,7 +261,7 @@ def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Servic
         _stop(name, str(error))
     try:
         uvloop.run(run_until_told(service, settings))
-    except CannotListen as error:
+    except PlacetError as error:
         _stop(name, str(error))
     finally:
         TRACING.stop()

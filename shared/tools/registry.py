@@ -25,7 +25,7 @@ from placet.tools.calling import call_function
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
 from placet.tools.replies import checked_description, checked_error, checked_reply, checked_unknown
-from placet.tools.resources import ToolLoadError
+from placet.tools.resources import ToolLoadError, find_opener
 from placet.tools.signatures import Signature, SignatureError, read_signature
 from placet.tools.staging import Change, Described, Staging
 
@@ -167,6 +167,8 @@ def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
         if spec.name in tools:
             raise ToolLoadError(f"tool {spec.name!r} is listed twice")
         tools[spec.name] = _load(spec, spec.function)
+    for module in modules_of(tools.values()):
+        find_opener(module)
     return tools
 
 
@@ -174,23 +176,35 @@ def staging_packs(tools: Iterable[LoadedTool]) -> dict[str, Staging]:
     """Return the packs that can stage, by name; ToolLoadError where two have one name."""
     packs: dict[str, Staging] = {}
     for tool in tools:
-        if tool.staging is not None and packs.setdefault(tool.staging.name, tool.staging) is not tool.staging:
-            raise ToolLoadError(f"tool {tool.spec.name!r}: another pack that can stage is called {tool.staging.name!r}")
+        if tool.staging is not None:
+            _keep_apart(packs, tool.spec, tool.staging)
     return packs
 
 
+def _keep_apart(packs: dict[str, Staging], spec: ToolEntry, pack: Staging) -> None:
+    if packs.setdefault(pack.name, pack) is not pack:
+        raise ToolLoadError(f"tool {spec.name!r}: another pack that can stage is called {pack.name!r}")
+
+
 def report_unfit(source: YamlSource) -> None:
-    """Import the functions and probes that a rulebook names; note in `source` each that is missing or does not fit."""
+    """Import what a rulebook names; note in `source` what is missing, does not fit, or cannot open its resources."""
+    packs: dict[str, Staging] = {}
+    looked_at: set[str] = set()
     for name, spec in catalog_from(source).items():
-        for key, path in (("function", spec.function), ("verify", spec.verify)):
+        for key, path in (("function", spec.function), ("verify", spec.verify), ("stage", spec.stage)):
+            if path is None:
+                continue
             try:
-                _ = path and _find(spec, path)
+                if key == "stage":
+                    module, pack = _find_staging(spec, path)
+                    _keep_apart(packs, spec, pack)
+                else:
+                    module, *_ = _find(spec, path)
+                if module not in looked_at:
+                    looked_at.add(module)
+                    find_opener(module)
             except ToolLoadError as error:
                 source.report(("tools", name, key), str(error))
-        try:
-            _ = spec.stage and _find_staging(spec, spec.stage)
-        except ToolLoadError as error:
-            source.report(("tools", name, "stage"), str(error))
 
 
 def modules_of(tools: Iterable[LoadedTool]) -> Iterator[str]:
@@ -211,6 +225,8 @@ def _find_staging(spec: ToolEntry, path: str) -> tuple[str, Staging]:
     found = getattr(_import(spec, module), name, None)
     if not isinstance(found, Staging):
         raise ToolLoadError(f"tool {spec.name!r}: module {module!r} has no object {name!r} that can stage")
+    if not isinstance(getattr(found, "name", None), str):
+        raise ToolLoadError(f"tool {spec.name!r}: what can stage, {path!r}, has no `name`")
     return module, found
 
 

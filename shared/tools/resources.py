@@ -13,9 +13,10 @@ yields resources by name. The executor enters each once at its start and leaves 
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from placet.contracts.errors import PlacetError
@@ -45,18 +46,68 @@ async def open_tool_resources(modules: Iterable[str], settings: PackSettings) ->
     resources: dict[str, object] = {}
     async with AsyncExitStack() as stack:
         for module, open_resources in _openers(modules).items():
-            opened = await stack.enter_async_context(open_resources(settings))
+            opened = await _open(stack, module, open_resources, settings)
             if taken := sorted(resources.keys() & opened.keys()):
                 raise ToolLoadError(f"module {module!r} opens the resource {taken[0]!r}, which another has opened")
             resources.update(opened)
         yield resources
 
 
+async def _open(
+    stack: AsyncExitStack, module: str, open_resources: OpenResources, settings: PackSettings
+) -> Mapping[str, object]:
+    manager = open_resources(settings)
+    if not isinstance(manager, AbstractAsyncContextManager):
+        raise ToolLoadError(_NO_MANAGER.format(module=module))
+    opened = await stack.enter_async_context(manager)
+    if not isinstance(opened, Mapping):
+        raise ToolLoadError(f"module {module!r}: open_resources yields no dict of resources by name")
+    return opened
+
+
+def find_opener(module: str) -> OpenResources | None:
+    """Return how an imported module opens resources, if it does; ToolLoadError where that cannot work."""
+    opener: OpenResources | None = getattr(sys.modules[module], "open_resources", None)
+    if opener is None:
+        return None
+    if not callable(opener):
+        raise ToolLoadError(f"module {module!r}: open_resources is no function")
+    # What a decorator has made is told by its code: of the standard ones it is known what they need beneath.
+    made = getattr(opener, "__code__", None)
+    written = inspect.unwrap(opener) if made is _DECORATED else opener
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    if made is _DECORATED_PLAIN or inspect.isasyncgenfunction(opener) or any(kind(written) for kind in kinds):
+        raise ToolLoadError(_NO_MANAGER.format(module=module))
+    try:
+        inspect.signature(opener).bind(None)
+    except TypeError:
+        raise ToolLoadError(f"module {module!r}: open_resources must take one argument, the settings") from None
+    return opener
+
+
 def _openers(modules: Iterable[str]) -> dict[str, OpenResources]:
     openers: dict[str, OpenResources] = {}
     for module in modules:
-        opener = getattr(sys.modules[module], "open_resources", None)
+        opener = find_opener(module)
         # Two modules may re-export one opener: it is still one set of resources.
         if opener is not None and opener not in openers.values():
             openers[module] = opener
     return openers
+
+
+_NO_MANAGER = (
+    "module {module!r}: open_resources is no async context manager (@asynccontextmanager, async def, one yield)"
+)
+
+
+@asynccontextmanager
+async def _decorated() -> AsyncIterator[None]:
+    yield
+
+
+@contextmanager
+def _decorated_plain() -> Iterator[None]:
+    yield
+
+
+_DECORATED, _DECORATED_PLAIN = _decorated.__code__, _decorated_plain.__code__

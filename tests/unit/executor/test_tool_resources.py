@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -77,6 +78,85 @@ async def test_two_packs_with_one_name_are_refused_and_what_was_opened_is_closed
                 raise AssertionError
 
     assert ["close same", "close same"] == journal[2:]
+
+
+def _takes_nothing() -> None: ...
+async def _returns(settings: PackSettings) -> dict[str, object]:
+    return {"settings": settings}
+
+
+async def _yields(settings: PackSettings) -> AsyncIterator[dict[str, object]]:
+    yield {"settings": settings}
+
+
+@contextmanager
+def _plain(settings: PackSettings) -> Iterator[dict[str, object]]:
+    yield {"settings": settings}
+
+
+_NO_MANAGER = "is no async context manager (@asynccontextmanager, async def, one yield)"
+
+
+@pytest.mark.parametrize(
+    ("opener", "problem"),
+    [
+        (3, "is no function"),
+        (_takes_nothing, "must take one argument, the settings"),
+        (asynccontextmanager(lambda: _yields(SETTINGS)), "must take one argument, the settings"),
+        (_returns, _NO_MANAGER),
+        (_yields, _NO_MANAGER),
+        (_plain, _NO_MANAGER),
+        (asynccontextmanager(_returns), _NO_MANAGER),  # type: ignore[arg-type]  # the fault under test
+    ],
+)
+def test_an_opener_that_cannot_work_is_one_line_when_tools_are_loaded(opener: object, problem: str) -> None:
+    """What can be seen without a call is told before anything is opened, with its module."""
+    with a_module("pack_a", f=_f, open_resources=opener), pytest.raises(ToolLoadError) as refused:
+        load_tools(_entries("pack_a"))
+    assert f"module 'pack_a': open_resources {problem}" == str(refused.value)
+
+
+class _Manager(AbstractAsyncContextManager[dict[str, object]]):
+    def __init__(self, settings: PackSettings) -> None:
+        self.settings = settings
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close nothing."""
+
+
+class _Opens:
+    def __call__(self, settings: PackSettings, more: int = 1) -> AbstractAsyncContextManager[dict[str, object]]:
+        return _opener("a", [f"{more}"])(settings)
+
+
+@pytest.mark.parametrize(
+    "opener", [_Manager, _Opens(), lambda *_: _opener("a", [])(SETTINGS), partial(_opener("a", []))]
+)
+def test_an_opener_is_not_refused_for_how_it_is_written(opener: object) -> None:
+    """A class, an object, a lambda, a partial: what may work is left to the start."""
+    with a_module("pack_a", f=_f, open_resources=opener):
+        assert ["pack_a_1", "pack_a_2"] == list(load_tools(_entries("pack_a")))
+
+
+@pytest.mark.parametrize(
+    ("opener", "problem"),
+    [
+        (lambda _: {}, _NO_MANAGER),
+        (asynccontextmanager(lambda _: _yields_nothing()), "yields no dict of resources by name"),
+    ],
+)
+async def test_an_opener_that_turns_out_wrong_is_one_line_too(opener: object, problem: str) -> None:
+    """What only a call shows is told at the start."""
+    with a_module("pack_a", f=_f, open_resources=opener):
+        modules = list(modules_of(load_tools(_entries("pack_a")).values()))
+        with pytest.raises(ToolLoadError) as refused:
+            async with open_tool_resources(modules, SETTINGS):
+                raise AssertionError
+    assert f"module 'pack_a': open_resources {problem}" == str(refused.value)
+
+
+async def _yields_nothing() -> AsyncIterator[None]:
+    yield
 
 
 def test_context_gives_a_resource_of_the_asked_kind_only() -> None:

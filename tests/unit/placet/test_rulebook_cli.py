@@ -92,6 +92,25 @@ def test_functions_that_are_missing_or_do_not_fit_are_told_line_by_line(tmp_path
     assert 0 == placet_rulebook("check", path).exit_code
 
 
+RESOURCES = """\
+tools:
+  one: {description: One., category: safe_compute, function: FILE:f, parameters: {type: object}}
+  two: {description: Two., category: safe_compute, function: FILE:f, verify: FILE:f, parameters: {type: object}}
+rules: []
+"""
+
+
+def test_resources_that_cannot_be_opened_are_told_once(tmp_path: Path) -> None:
+    """They are their module's, whose first tool names it."""
+    module = "own_resources_of_a_check"
+    (tmp_path / f"{module}.py").write_text("def f() -> int:\n    return 1\n\n\ndef open_resources():\n    return {}\n")
+    path = tmp_path / "rules.yaml"
+    path.write_text(RESOURCES.replace("FILE", module))
+    result = placet_rulebook("check", path, "--import", "--tools", tmp_path)
+    told = [f"{path}:2:62: module '{module}': open_resources must take one argument, the settings"]
+    assert (1, told) == (result.exit_code, result.stderr.splitlines())
+
+
 def test_a_folder_of_tools_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     """Nothing is imported then."""
     folder = tmp_path / "none"

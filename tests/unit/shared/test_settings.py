@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
+import structlog
 from pydantic import SecretStr
 
+from placet.contracts.errors import PlacetError
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
-from placet.runtime.service import main
+from placet.runtime.service import Service, main
 from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
 
 
@@ -78,6 +83,30 @@ def test_a_value_that_cannot_be_is_told_in_one_line(
         main("notifier", NotifierSettings, build)
     said = capsys.readouterr().err
     assert (2, 1, True) == (ended.value.code, len(said.splitlines()), told in said)
+
+
+class _Refuses(Service):
+    """A service whose resources cannot be opened; nothing else of it is reached."""
+
+    def __init__(self) -> None:
+        """Need no runtime."""
+
+    @asynccontextmanager
+    async def running(self, *, own_bus: bool = True) -> AsyncIterator[None]:
+        """Refuse to start."""
+        raise PlacetError(f"the secret A_KEY is missing on {own_bus=}")
+        yield
+
+
+def test_a_start_that_is_refused_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """What only the start finds out, such as a missing secret, is no traceback either."""
+    with pytest.raises(SystemExit) as ended:
+        main("executor", Settings, lambda *_: _Refuses())
+    structlog.reset_defaults()
+    assert (2, "placet executor: the secret A_KEY is missing on own_bus=True\n") == (
+        ended.value.code,
+        capsys.readouterr().err,
+    )
 
 
 def test_the_public_address_is_the_one_that_browsers_name() -> None:
