@@ -247,13 +247,16 @@ def _find(spec: ToolEntry, path: str) -> tuple[str, Callable[..., Any], Signatur
 def _import(spec: ToolEntry, module: str) -> Any:
     try:
         return importlib.import_module(module)
-    except Exception as error:
+    except BaseException as error:
+        # A module that ends the process, or raises KeyboardInterrupt, must not do so without a word. Whoever
+        # interrupts one that hangs reads which it was.
         text = f"tool {spec.name!r}: module {module!r} cannot be imported: {_one_line(error)}"
         raise ToolLoadError(text) from error
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    text, kind = " ".join(str(error).split()), type(error).__name__
+    return text if text and isinstance(error, Exception) else f"{kind}: {text}" if text else kind
 
 
 def _meant(error: BaseException) -> BaseException:

@@ -59,7 +59,10 @@ async def _open(
     manager = open_resources(settings)
     if not isinstance(manager, AbstractAsyncContextManager):
         raise ToolLoadError(_NO_MANAGER.format(module=module))
-    opened = await stack.enter_async_context(manager)
+    try:
+        opened = await stack.enter_async_context(manager)
+    except SystemExit as error:
+        raise ToolLoadError(f"module {module!r}: open_resources ends the process: {error}") from error
     if not isinstance(opened, Mapping):
         raise ToolLoadError(f"module {module!r}: open_resources yields no dict of resources by name")
     return opened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,26 @@ def test_missing_module_is_refused() -> None:
     """A module that cannot be imported is named with the reason."""
     text = _refusal(Entry("x", a_schema(), "no_such_pack.at_all:f"))
     assert "tool 'x': module 'no_such_pack.at_all' cannot be imported: No module named 'no_such_pack'" == text
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("raise SystemExit('no config')", "SystemExit: no config"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise RuntimeError('two\\nlines')", "two lines"),
+        ("raise BaseExceptionGroup('all', [SystemExit(0)])", "BaseExceptionGroup: all (1 sub-exception)"),
+    ],
+)
+def test_module_that_would_end_the_process_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, reason: str
+) -> None:
+    """Whatever its import raises: the start ends with a line that names tool and module, not silently."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "a_pack_that_ends.py").write_text(f"{line}\n")
+    refusal = _refusal(Entry("x", a_schema(), "a_pack_that_ends:f"))
+    assert f"tool 'x': module 'a_pack_that_ends' cannot be imported: {reason}" == refusal
 
 
 @pytest.mark.parametrize("member", [None, 7, dict])

@@ -143,6 +143,7 @@ def test_an_opener_is_not_refused_for_how_it_is_written(opener: object) -> None:
     [
         (lambda _: {}, _NO_MANAGER),
         (asynccontextmanager(lambda _: _yields_nothing()), "yields no dict of resources by name"),
+        (asynccontextmanager(lambda _: _ends()), "ends the process: no key"),
     ],
 )
 async def test_an_opener_that_turns_out_wrong_is_one_line_too(opener: object, problem: str) -> None:
@@ -153,6 +154,11 @@ async def test_an_opener_that_turns_out_wrong_is_one_line_too(opener: object, pr
             async with open_tool_resources(modules, SETTINGS):
                 raise AssertionError
     assert f"module 'pack_a': open_resources {problem}" == str(refused.value)
+
+
+async def _ends() -> AsyncIterator[None]:
+    raise SystemExit("no key")
+    yield
 
 
 async def _yields_nothing() -> AsyncIterator[None]:
