@@ -26,7 +26,7 @@ from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, To
 from placet.tools.probes import LoadedProbe
 from placet.tools.replies import checked_description, checked_error, checked_reply, checked_unknown
 from placet.tools.resources import ToolLoadError, find_opener
-from placet.tools.signatures import Signature, SignatureError, read_signature
+from placet.tools.signatures import Signature, SignatureError, impossible_types, read_signature
 from placet.tools.staging import Change, Described, Staging
 
 log = structlog.get_logger(__name__)
@@ -199,7 +199,9 @@ def report_unfit(source: YamlSource) -> None:
                     module, pack = _find_staging(spec, path)
                     _keep_apart(packs, spec, pack)
                 else:
-                    module, *_ = _find(spec, path)
+                    module, function, _ = _find(spec, path)
+                    for line in impossible_types(function, spec.parameters):
+                        source.report(("tools", name, key), f"tool {name!r}: function {path!r} {line}")
                 if module not in looked_at:
                     looked_at.add(module)
                     find_opener(module)

@@ -66,6 +66,52 @@ def read_signature(function: Callable[..., Any], schema: Mapping[str, Any]) -> S
     )
 
 
+def impossible_types(function: Callable[..., Any], schema: Mapping[str, Any]) -> list[str]:
+    """Return a line for each parameter of a fitting function that could take nothing of what its schema lets through.
+
+    Told are plain types on both sides only, and only where conversion fails too: better to miss one than to be wrong.
+    """
+    properties, hints = schema.get("properties", {}), _hints(function)
+    return [
+        f"takes {name!r} as {hint.__name__}, but the schema says {each['type']}"
+        for name, each in properties.items()
+        if (hint := typing.get_origin(hints[name]) or hints[name]) in _PLAIN
+        and (values := _samples(each))
+        and not any(_takes(hints[name], value) for value in values)
+    ]
+
+
+#: Types of Python that say what they take.
+_PLAIN = frozenset({str, int, float, bool, list, dict})
+#: Of each type of JSON, values that are converted wherever another one of it can be.
+_SAMPLES: Mapping[str, tuple[Any, ...]] = {
+    "string": ("text",),
+    "integer": (0, 1),
+    "number": (0, 1, 0.5),
+    "boolean": (True, False),
+    "array": ([],),
+    "object": ({},),
+}
+#: What may stand beside the type of a text. Whatever else it has to be, such as digits, may make it another type's.
+_OF_ANY_TEXT = frozenset({"type", "title", "description", "default", "minLength", "maxLength"})
+
+
+def _samples(schema: Any) -> tuple[Any, ...]:
+    """Return values that stand for all of a schema; none where it is not plain."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if not isinstance(kind, str) or (kind == "string" and not schema.keys() <= _OF_ANY_TEXT):
+        return ()
+    return _SAMPLES.get(kind, ())
+
+
+def _takes(hint: Any, value: Any) -> bool:
+    try:
+        TypeAdapter(hint).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
 def _parameters_by_name(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SignatureError("is a generator; a tool returns one value")

@@ -92,6 +92,19 @@ def test_functions_that_are_missing_or_do_not_fit_are_told_line_by_line(tmp_path
     assert 0 == placet_rulebook("check", path).exit_code
 
 
+def test_a_type_that_takes_nothing_of_its_schema_is_told(tmp_path: Path) -> None:
+    """Every call of the tool would be refused."""
+    module = "own_types_of_a_check"
+    (tmp_path / f"{module}.py").write_text("def good(a: dict[str, int]) -> int:\n    return len(a)\n")
+    path = tmp_path / "rules.yaml"
+    path.write_text(OWN[: OWN.index("  lost:")].replace("FILE", module) + "rules: []\n")
+    result = placet_rulebook("check", path, "--import", "--tools", tmp_path)
+    told = [
+        f"{path}:5:15: tool 'good': function '{module}:good' takes 'a' as dict, but the schema says integer",
+    ]
+    assert (1, told) == (result.exit_code, result.stderr.splitlines())
+
+
 RESOURCES = """\
 tools:
   one: {description: One., category: safe_compute, function: FILE:f, parameters: {type: object}}
