@@ -192,6 +192,8 @@ def _prepare(url: str, data: Path) -> None:
     from placet.deploy.migrations import migrate
 
     migrate(url)
+    # What follows is secret: no commit of a folder around takes it along.
+    (data / ".gitignore").write_text("*\n")
     create_keys(data / "keys")
     _ensure_admin_key(url, data / "admin.key")
 

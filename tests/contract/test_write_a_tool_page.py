@@ -52,6 +52,14 @@ def test_no_container_sees_the_settings_of_another() -> None:
     assert {folders["RULES"], folders["TOOLS"]}.isdisjoint([folders["SETTINGS"], *folders["SETTINGS"].parents])
 
 
+def test_no_container_sees_the_data_of_the_trial() -> None:
+    """Its keys stand outside of the tools' folder, and an image takes code alone."""
+    (data,) = re.findall(r"placet up .* --data ~/(\S+)", PAGE)
+    (ignored,) = re.findall(r"```text\n(\*\n.*?)```", PAGE, re.DOTALL)
+    assert "weather" != Path(data).parts[0]
+    assert ["*", "!**/*.py", "!requirements.txt"] == ignored.splitlines()
+
+
 def test_the_overrides_change_what_compose_has() -> None:
     """An image of one's own is not built over by Placet's, and an executor of its own pool has the way out."""
     packages, way_out = (yaml.safe_load(re.sub(r"!\w+ ", "", text))["services"] for text in OVERRIDES)

@@ -245,6 +245,18 @@ def test_a_second_start_on_the_same_folder_is_refused_in_one_line(house: Embedde
     assert "another process" in second.stderr
 
 
+def test_no_commit_takes_the_data_along(house: Embedded) -> None:
+    """Keys and passwords are in the folder, which may lie in somebody's repository."""
+    subprocess.run(["git", "init", "--quiet", str(house.data.parent)], check=True)
+    found = subprocess.run(
+        ["git", "-C", str(house.data.parent), "status", "--porcelain", "--", house.data.name],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "" == found.stdout
+
+
 async def test_a_changed_rulebook_takes_over_and_may_be_tried_before(embedded: Embedded, tmp_path: Path) -> None:
     """What a new rulebook would have changed is told beforehand; put in place, it decides without a restart."""
     rules = tmp_path / "rulebook.yaml"
