@@ -144,6 +144,9 @@ async def _model_connections(prepare: Prepare | None) -> AsyncIterator[None]:
 
 async def _prepare(prepare: Prepare) -> None:
     try:
-        await prepare()
+        try:
+            await prepare()
+        except Exception:  # noqa: BLE001 - two threads that import at once may be in each other's way, but not twice
+            await prepare()
     except Exception as error:  # noqa: BLE001 - whoever asks first tries again, and says what is wrong
         log.warning("model.not_prepared", error=type(error).__name__)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from placet.agent.service import build, build_with
 from placet.agent.settings import AgentSettings
@@ -58,6 +59,24 @@ async def test_library_that_cannot_load_stops_no_agent() -> None:
     (resource,) = a_service(fail).resources
     async with resource:
         await asyncio.wait_for(failed.wait(), 10)
+
+
+async def test_imports_in_each_other_s_way_are_tried_again_without_a_word() -> None:
+    """The library is there for the first person, and a start that fails for another reason is told in one line."""
+    tries: list[int] = []
+    loaded = asyncio.Event()
+
+    async def fail_once() -> None:
+        tries.append(len(tries))
+        if len(tries) == 1:
+            raise RuntimeError("deadlock detected by _ModuleLock('litellm')")
+        loaded.set()
+
+    with capture_logs() as said:
+        (resource,) = a_service(fail_once).resources
+        async with resource:
+            await asyncio.wait_for(loaded.wait(), 10)
+    assert ([0, 1], []) == (tries, said)
 
 
 @pytest.mark.parametrize(
