@@ -26,7 +26,8 @@ from placet.runtime.settings import INTERNAL, NAMES, Settings
 COMMITTED = Path(__file__).with_name("example.env")
 WIDTH = 118
 _INTRODUCTION = """\
-Every setting of every service, with its default. Drawn from the settings classes by `make docs`; do not edit.
+Every setting of every service, with its default, but for those that only tests and benchmarks turn. Drawn from the
+settings classes by `make docs`; do not edit.
 Services read these names from their environment; a line that stays commented out means its default. The passwords
 of compose.yaml are not among them: `make compose-env` writes those into .env."""
 

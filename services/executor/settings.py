@@ -47,7 +47,6 @@ class ExecutorSettings(Settings):
         default=3, ge=1, le=100, description="Attempts of one call whose tool is safe to repeat; others get one."
     )
     executor_patience_seconds: float = Field(
-        json_schema_extra=INTERNAL,
         default=60.0,
         gt=0,
         le=600,

@@ -57,21 +57,18 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         "agents says it.",
     )
     gateway_answer_seconds: float = Field(
-        json_schema_extra=INTERNAL,
         default=5.0,
         gt=0,
         le=30,
         description="How long a decision waits for its answer before it says 202.",
     )
     gateway_trial_seconds: float = Field(
-        json_schema_extra=INTERNAL,
         default=30.0,
         gt=0,
         le=300,
         description="How long a rulebook may be tried before it says 504.",
     )
     gateway_heartbeat_seconds: float = Field(
-        json_schema_extra=INTERNAL,
         default=15.0,
         gt=0,
         description="Pause between two signs of life on an event stream that has nothing to say.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -117,6 +118,14 @@ def test_the_example_names_every_setting() -> None:
     """`python -m placet.deploy.example_env` would change nothing."""
     assert example_env.COMMITTED.read_text() == example_env.text()
     assert NAMES.read_text() == example_env.names_text()
+
+
+def test_the_pages_name_no_setting_that_the_example_hides() -> None:
+    """Whoever reads of one finds its default and its meaning."""
+    shown = set(re.findall(r"(?m)^#(PLACET_\w+)=", example_env.text()))
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "compose.yaml"]
+    told = {name for page in pages for name in re.findall(r"\bPLACET_[A-Z_]*[A-Z]\b", page.read_text())}
+    assert set() == told & example_env.known_names() - shown
 
 
 def test_the_example_shows_defaults_as_the_environment_spells_them(monkeypatch: pytest.MonkeyPatch) -> None:
