@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from placet.contracts.topology import SERVICES
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 #: (file, function, class or Class.method) in the order of the page.
@@ -33,3 +35,9 @@ def test_the_way_passes_every_service_of_a_held_call() -> None:
     """From the gateway and back to it."""
     passed = {file.split("/")[1] for file, _ in STEPS if file.startswith("services/")}
     assert {"gateway", "agent", "policy", "approval", "notifier", "executor"} == passed
+
+
+def test_each_picture_shows_every_service() -> None:
+    """On the way of messages dead letters have no place: they are what left it."""
+    messages, floors = (set(re.findall(r"\w+", each)) for each in re.findall(r"(?s)```mermaid\n(.*?)```", PAGE))
+    assert ({"dead_letters"}, set()) == (set(SERVICES) - messages, set(SERVICES) - floors)
