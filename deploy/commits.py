@@ -8,10 +8,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from pathlib import PurePosixPath
 
 SUBJECT_MAX = 72
 _WITHOUT_ORIGIN = 10
+#: Areas that are no folder and no module; and where those whose names are areas are.
+_MORE_AREAS = frozenset({"build", "git"})
+_NAMING = frozenset({"services", "shared", "deploy", "bench"})
 _SUBJECT = re.compile(r"[a-z][a-z0-9_,/-]*: [a-z][^ ]*( \S+)*[^.\s]")
 #: First words that are no imperative, by their ends; a verb that looks like one stands below.
 _NOT_IMPERATIVE = re.compile(r"\w+(ed|ing|s)")
@@ -34,17 +38,29 @@ _IMPERATIVE = frozenset(
 )
 
 
-def problems(subjects: Iterable[str]) -> list[str]:
+def problems(subjects: Iterable[str], areas: Collection[str]) -> list[str]:
     """Return what is wrong with subjects, one line for each that is."""
-    return [f"{subject!r}: {why}" for subject in subjects if (why := _problem(subject))]
+    return [f"{subject!r}: {why}" for subject in subjects if (why := _problem(subject, areas))]
 
 
-def _problem(subject: str) -> str:
+def areas_of(files: Iterable[str]) -> set[str]:
+    """Return what may be named as an area in a repository of these files: what stands at its top, and what is code."""
+    areas = set(_MORE_AREAS)
+    for file in map(PurePosixPath, files):
+        named = file.parts if file.parts[0] in _NAMING else file.parts[:1]
+        areas |= {part.lstrip(".").split(".")[0].lower() for part in named}
+    return areas
+
+
+def _problem(subject: str, areas: Collection[str]) -> str:
     if len(subject) > SUBJECT_MAX:
         return f"{len(subject)} characters, at most {SUBJECT_MAX}"
     if not _SUBJECT.fullmatch(subject):
         return "write `area: imperative`, in lower case and without a full stop"
-    verb = subject.split(": ", 1)[1].split(" ", 1)[0]
+    area, _, order = subject.partition(": ")
+    if unknown := [each for each in re.split("[,/]", area) if each.replace("-", "_") not in areas]:
+        return f"{unknown[0]!r} is no area: name a service, a package, a module, or what stands at the top"
+    verb = order.split(" ", 1)[0]
     if _NOT_IMPERATIVE.fullmatch(verb) and verb not in _IMPERATIVE:
         return f"{verb!r} is no imperative: say what the commit does, as an order"
     return ""
@@ -63,6 +79,6 @@ def new_subjects() -> list[str]:
 
 
 if __name__ == "__main__":
-    if found := problems(new_subjects()):
+    if found := problems(new_subjects(), areas_of(_git("ls-files").splitlines())):
         raise SystemExit("\n".join(found))
     sys.exit(0)
