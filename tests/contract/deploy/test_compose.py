@@ -152,3 +152,13 @@ def test_every_setting_in_compose_exists() -> None:
     unknown = named - known_names() - OTHER_NAMES - passwords_asked_for()
     owners = {*(service.upper() for service in missing), *(["MODEL"] if "agent" in missing else [])}
     assert {name for name in unknown if name.split("_")[1] not in owners} == set()
+
+
+def test_the_page_s_folders_of_files_are_one_service_s_each() -> None:
+    """Beside what is mounted already, read-only, and none that another container sees."""
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    (override,) = re.findall(r"```yaml\n(services:\n.*?/etc/placet/files.*?)```\n", page, re.DOTALL)
+    mounts = {name: each["volumes"] for name, each in yaml.safe_load(override)["services"].items()}
+    files = "${SETTINGS_FOLDER:-./settings}/files"
+    assert {name: [f"{files}/{name}:/etc/placet/files:ro"] for name in ("gateway", "notifier", "executor")} == mounts
+    assert "/etc/placet/files" not in TEXT
