@@ -1,4 +1,4 @@
-"""A typed client of Placet's HTTP API, synchronous and for asyncio: `pip install placet[client]`.
+"""A typed client of Placet's HTTP API, synchronous and for asyncio (`AsyncClient`). It needs the extra `client`.
 
 with Client("http://127.0.0.1:8080", key) as placet:
     conversation = placet.open_conversation(visitor="ada")
