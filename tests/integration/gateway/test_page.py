@@ -388,6 +388,19 @@ async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page
     await expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
 
+async def test_a_turn_that_used_all_its_steps_says_so(house: House, page: Page) -> None:
+    """Behind the answer stands why there is no more of it; a turn that just finished says nothing."""
+    conversation = await say(page, "hello")
+    why = "The assistant had used all its 2 steps and answered without calling more tools."
+    said = {"role": "assistant", "message_id": "a1", "turn_id": "t", "text": "That is all."}
+    await house.append(conversation, turn("started", message_id="m"), ("message", said))
+    await house.append(conversation, turn("finished", reason=why))
+    await expect(page.locator(".ending")).to_have_text(why)
+    await expect(page.locator(".ending")).to_be_visible()
+    await page.reload()
+    await expect(page.locator(".ending")).to_have_text(why)
+
+
 async def test_people_in_a_conversation_have_their_names(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:

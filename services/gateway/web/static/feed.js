@@ -316,14 +316,16 @@ export class Feed {
   }
 
   #ending(data) {
+    const bad = data.state && !GOOD_ENDS.has(data.state);
+    const quiet = (why) => make("p", { class: "ending stopped" }, visible(named(why)));
     const result = data.final_answer?.result;
     if (typeof result === "string" && result && result !== this.#said.get(data.turn_id)) {
-      return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
+      const said = make("div", { class: "text" }, ...markdown(result));
+      return make("div", { class: "said by-agent" }, said, ...(data.reason && !bad ? [quiet(data.reason)] : []));
     }
-    // Nothing went wrong where somebody wanted it so.
-    const why = named(data.reason ?? t("Stopped."));
-    if (data.state === "stopped") return make("p", { class: "ending stopped" }, visible(why));
-    const bad = data.state && !GOOD_ENDS.has(data.state);
+    // Nothing went wrong where somebody wanted it so, or where a limit of steps ended it behind an answer.
+    if (data.state === "stopped") return quiet(data.reason ?? t("Stopped."));
+    if (!bad && data.reason) return quiet(data.reason);
     const text = bad ? t("The turn ended: {why}", { why: data.reason || data.state }) : "";
     return make("p", { class: bad ? "ending" : "ending hidden" }, text);
   }
