@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -178,6 +179,45 @@ async def test_the_same_key_is_the_same_message(chatter: AsyncOpenAI, system: Sy
     stored = await Caller(system.url, chatter.api_key).get(f"/v1/conversations/{headers['Placet-Conversation']}")
     assert ["Hello, how can I help you today?"] * 2 == [told.choices[0].message.content for told in answers]
     assert 2 == len(stored["messages"])
+
+
+async def _begun(client: AsyncOpenAI, wire: str, text: str, key: str) -> str:
+    """Begin a conversation with a request of an Idempotency-Key; return which one it was."""
+    if wire == "responses":
+        told = await client.responses.create(model="default", input=text, extra_headers={"Idempotency-Key": key})
+        assert told.conversation
+        return told.conversation.id
+    headers = {"Idempotency-Key": key}
+    completed = await client.chat.completions.create(model="default", messages=said(text), extra_headers=headers)
+    return str(extension(completed)["conversation_id"])
+
+
+@pytest.mark.parametrize("wire", ["responses", "completions"])
+async def test_the_same_key_begins_the_same_conversation(chatter: AsyncOpenAI, system: System, wire: str) -> None:
+    """A request that begins one is repeated at once and behind a restart of the gateway: one payment waits, in one."""
+    key, text = new_id(), "a payment link, please"
+    begun = await asyncio.gather(*(_begun(chatter, wire, text, key) for _ in range(3)))
+    system.processes["gateway-1"].stop()
+    await system.start_again("gateway-1")
+    begun.append(await _begun(chatter, wire, text, key))
+    stored = await Caller(system.url, chatter.api_key).get(f"/v1/conversations/{begun[0]}")
+    assert [begun[0]] * 4 == begun
+    assert (1, [text]) == (
+        len(stored["approvals"]),
+        [message["text"] for message in stored["messages"] if message["role"] == "user"],
+    )
+
+
+@pytest.mark.parametrize("wire", ["responses", "completions"])
+async def test_a_key_that_began_a_conversation_is_good_for_its_body(
+    chatter: AsyncOpenAI, shopper: AsyncOpenAI, wire: str
+) -> None:
+    """With another text it is refused, as a message's id is; somebody else's same key is another conversation."""
+    key = new_id()
+    mine = await _begun(chatter, wire, "hello", key)
+    with pytest.raises(openai.ConflictError) as refused:
+        await _begun(chatter, wire, "was it deployed?", key)
+    assert ("message_id_used", False) == (refused.value.code, mine == await _begun(shopper, wire, "hello", key))
 
 
 # --- Responses ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from placet.gateway.dialects.completions import Chunk, CompletionState
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
-from placet.gateway.dialects.openai_requests import agent_of, ask, begin, find, tell
+from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, find, tell
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
@@ -68,10 +68,10 @@ async def complete(
     """
     body.check()
     deps.log.limits.check(caller)
-    text = body.written()
+    text, key = body.written(), idempotency_key or ""
     name = conversation_named(placet_conversation) or body.named or conversation_named(x_openwebui_chat_id)
-    snapshot = await _conversation(deps, caller, body, name or caller.conversation_id or "")
-    goal = await ask(deps, caller, snapshot, text, key=idempotency_key or "")
+    snapshot = await _conversation(deps, caller, body, name or caller.conversation_id or "", key)
+    goal = await ask(deps, caller, snapshot, text, key=key)
     conversation_id, agent = goal.conversation_id, snapshot.conversation.agent or body.model
     completion_id = f"chatcmpl-{conversation_id}-{goal.message_id or goal.told}"
     state = CompletionState(goal, completion_id, agent, int(time.time()), deps.settings.public_url)
@@ -94,7 +94,7 @@ async def complete(
     return JSONResponse(state.completion(usage), headers=headers)
 
 
-async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name: str) -> Snapshot:
+async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name: str, key: str) -> Snapshot:
     """Return the conversation that a request is about, opened where it is new."""
     if not name:
         if not body.begins:
@@ -104,7 +104,9 @@ async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name
                 "in `metadata.conversation_id`",
                 kind="conversation-required",
             )
-        return await begin(deps, caller, agent_of(deps, caller, None, body.model), body.language)
+        name = begun_by(caller, key)
+        if not name:
+            return await begin(deps, caller, agent_of(deps, caller, None, body.model), body.language)
     if not _ID.fullmatch(name):
         raise invalid("metadata.conversation_id", "must be letters, digits, _ and -, at most 64")
     name = own_id(caller.tenant, name)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from placet.contracts.errors import Refused
-from placet.contracts.ids import derived_id, new_id
+from placet.contracts.ids import derived_id, new_id, own_id
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.access import may_read, no_conversation
 from placet.gateway.conversations.service import Plan, Writing, open_conversation
@@ -60,8 +60,13 @@ async def found(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot:
     return snapshot
 
 
+def begun_by(caller: Caller, key: str) -> str:
+    """Return the conversation that the caller's request with an `Idempotency-Key` begins; empty where it has none."""
+    return own_id(caller.tenant, derived_id("openai-begun", caller.person, key)) if key else ""
+
+
 async def begin(deps: Deps, caller: Caller, agent: str, language: str, conversation_id: str = "") -> Snapshot:
-    """Open a conversation, under an id of the client's where it has one."""
+    """Open a conversation, under its id where it has one already; one that is open by then stays as it is."""
     opened, _ = await open_conversation(
         deps.runtime.units, caller, Plan(agent, language), conversation_id, agents=deps.agents
     )

@@ -19,7 +19,7 @@ from placet.gateway.dialects.completions_routes import KeyHeader
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai import Goal, ResponseId, parse_response_id
 from placet.gateway.dialects.openai_posted import ResponseIn, invalid
-from placet.gateway.dialects.openai_requests import agent_of, ask, begin, found, tell, token_usage
+from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, find, found, tell, token_usage
 from placet.gateway.dialects.responses import Event, ResponseState
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
@@ -58,12 +58,12 @@ async def create(
     """
     body.check()
     deps.log.limits.check(caller)
-    text, answers = body.written(), body.answers()
-    snapshot = await _conversation(deps, caller, body)
+    text, answers, key = body.written(), body.answers(), idempotency_key or ""
+    snapshot = await _conversation(deps, caller, body, key)
     agent = agent_of(deps, caller, snapshot, body.model)
     if snapshot is None:
-        snapshot = await begin(deps, caller, agent, body.language)
-    goal = await ask(deps, caller, snapshot, text, answers, idempotency_key or "")
+        snapshot = await begin(deps, caller, agent, body.language, begun_by(caller, key))
+    goal = await ask(deps, caller, snapshot, text, answers, key)
     response_id = str(ResponseId(goal.conversation_id, goal.told, goal.message_id))
     state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id)
     if body.stream:
@@ -107,7 +107,7 @@ async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) 
     return state.response(state.status, usage)
 
 
-async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapshot | None:
+async def _conversation(deps: Deps, caller: Caller, body: ResponseIn, key: str) -> Snapshot | None:
     """Return the conversation that a request is about; None where it begins one."""
     if body.previous_response_id:
         named = parse_response_id(body.previous_response_id)
@@ -136,7 +136,8 @@ async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapsho
             "`previous_response_id`, or post the items of its responses with their ids"
         )
         raise invalid("input", which, kind="conversation-required")
-    return None
+    begun = begun_by(caller, key)
+    return await find(deps, caller, begun) if begun else None
 
 
 def _no_response() -> Refused:
