@@ -293,7 +293,7 @@ async def test_a_no_ends_the_call_and_the_agent_hears_of_it(shopper: AsyncOpenAI
 
 
 async def test_a_wrong_digest_decides_nothing(shopper: AsyncOpenAI) -> None:
-    """An answer to another version of the call is stale; the call waits on, and answering rightly still works."""
+    """An answer to another version of the call is stale; answering rightly still works, and only once otherwise."""
     asked = await shopper.responses.create(model="default", input="deploy the shop")
     request = request_of(asked)
     forged = request[:-64] + "0" * 64
@@ -302,10 +302,11 @@ async def test_a_wrong_digest_decides_nothing(shopper: AsyncOpenAI) -> None:
             model="default", previous_response_id=asked.id, input=yes_or_no(forged, approve=True)
         )
     done = await shopper.responses.create(model="default", input=yes_or_no(request, approve=True))
+    again = await shopper.responses.create(model="default", input=yes_or_no(request, approve=True))
     with pytest.raises(openai.ConflictError) as late:
-        await shopper.responses.create(model="default", input=yes_or_no(request, approve=True))
+        await shopper.responses.create(model="default", input=yes_or_no(request, approve=False))
     assert ("stale_card", "already_decided") == (stale.value.code, late.value.code)
-    assert "The shop is green." == done.output_text
+    assert ("The shop is green.", []) == (done.output_text, again.output)
 
 
 async def test_who_may_not_decide_is_told_so(chatter: AsyncOpenAI) -> None:

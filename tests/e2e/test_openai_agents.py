@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from itertools import takewhile
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from agents import (
@@ -13,6 +16,8 @@ from agents import (
     MCPToolApprovalFunctionResult,
     MCPToolApprovalRequest,
     Runner,
+    RunResult,
+    RunState,
     set_tracing_disabled,
 )
 from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
@@ -32,6 +37,42 @@ async def client(system: System) -> AsyncIterator[AsyncOpenAI]:
     key = system.key("chat", "decide", person="grace")
     async with AsyncOpenAI(base_url=f"{system.url}/v1", api_key=key, timeout=PATIENCE_SECONDS) as made:
         yield made
+
+
+@pytest.fixture
+def posted(client: AsyncOpenAI) -> list[list[Any]]:
+    """What the SDK posts as `input`, in order."""
+    found: list[list[Any]] = []
+
+    async def note(request: httpx.Request) -> None:
+        given = json.loads(request.content)["input"]
+        found.append(given if isinstance(given, list) else [])
+
+    client._client.event_hooks["request"].append(note)
+    return found
+
+
+def answered(items: list[Any]) -> list[str]:
+    """Return the requests that a post answers: only what stands at its end counts."""
+    found = takewhile(lambda item: item.get("type") == "mcp_approval_response", reversed(items))
+    return [item["approval_request_id"] for item in found][::-1]
+
+
+def _approved(run: RunResult) -> RunState[Any]:
+    """Return the state of an interrupted run in which everything that it asks about is approved."""
+    state = run.to_state()
+    for each in run.interruptions:
+        state.approve(each)
+    return state
+
+
+async def _decided_elsewhere(agent: Agent[Any], operator: Caller, verb: str) -> RunResult:
+    """Return an interrupted run whose call somebody else has decided."""
+    run = await Runner.run(agent, "deploy the shop")
+    (interruption,) = run.interruptions
+    _, approval_id, digest = str(interruption.raw_item.id).split("_")  # type: ignore[union-attr]
+    await operator.decide({"approval_id": approval_id, "digest": digest}, verb)
+    return run
 
 
 def an_agent(client: AsyncOpenAI, *, answer: bool | None = None) -> Agent[Any]:
@@ -63,6 +104,47 @@ async def test_an_approval_is_given_by_the_run_that_was_interrupted(client: Asyn
     state.approve(interruption)
     done = await Runner.run(agent, state)
     assert ("deploy", "The shop is green.") == (interruption.name, done.final_output)
+
+
+async def test_calls_that_are_approved_by_themselves_are_asked_about_one_by_one(
+    client: AsyncOpenAI, posted: list[list[Any]]
+) -> None:
+    """The SDK answers both together, which approves neither; each is then approved by a request of its own."""
+    agent = an_agent(client)
+    run = await Runner.run(agent, "deploy two")
+    while run.interruptions:
+        run = await Runner.run(agent, _approved(run))
+    answers = [found for each in posted if (found := answered(each))]
+    assert ("Both are there.", [2, 1, 1]) == (run.final_output, [len(each) for each in answers])
+    assert answers[0] == [each.rpartition("_")[0] for each in (*answers[1], *answers[2])]
+
+
+async def test_a_callback_is_asked_about_such_calls_again(client: AsyncOpenAI, posted: list[list[Any]]) -> None:
+    """Nobody has to do anything for it."""
+    done = await Runner.run(an_agent(client, answer=True), "deploy two")
+    answers = [found for each in posted if (found := answered(each))]
+    assert ("Both are there.", [2, 1, 1]) == (done.final_output, [len(each) for each in answers])
+
+
+async def test_what_was_approved_elsewhere_meanwhile_goes_on(client: AsyncOpenAI, operator: Caller) -> None:
+    """The run that says the same is told what came of it."""
+    agent = an_agent(client)
+    run = await _decided_elsewhere(agent, operator, "approve")
+    done = await Runner.run(agent, _approved(run))
+    assert "The shop is green." == done.final_output
+
+
+async def test_what_was_denied_elsewhere_meanwhile_goes_on_with_the_next_words(
+    client: AsyncOpenAI, operator: Caller
+) -> None:
+    """The run that says otherwise is refused; the next one behind its last response tells what was decided."""
+    agent = an_agent(client)
+    run = await _decided_elsewhere(agent, operator, "deny")
+    with pytest.raises(openai.ConflictError) as refused:
+        await Runner.run(agent, _approved(run))
+    done = await Runner.run(agent, "was it deployed?", previous_response_id=run.last_response_id)
+    told = [item.type for response in done.raw_responses for item in response.output]
+    assert ("already_decided", "mcp_call", "Let me see.") == (refused.value.code, told[0], done.final_output)
 
 
 async def test_a_streamed_run_is_the_same(client: AsyncOpenAI) -> None:

@@ -6,7 +6,7 @@ by itself, as everywhere else: not by a request that approves another call as we
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from placet.contracts.errors import Refused
@@ -53,9 +53,21 @@ def alone(approval: Row, rule: ApprovalRule, found: Sequence[Trick]) -> str:
     return why_alone(rule, approval["category"] or "") or (LOOK_TWICE if found else "")
 
 
+async def asked_alone(decisions: Decisions, caller: Caller, approvals: Collection[str]) -> frozenset[str]:
+    """Return those of `approvals` that wait, and are approved by themselves where chat clients answer."""
+    async with reading(decisions.units.database) as connection:
+        found = await load_approvals(connection, {(caller.tenant, each) for each in approvals})
+    waiting = [row for row in found.values() if row["state"] == "pending" and not is_commit(row["tool"])]
+    return frozenset(str(row["approval_id"]) for row in waiting if _why_alone(row))
+
+
+def _why_alone(approval: Row) -> str:
+    return alone(approval, ApprovalRule.model_validate(approval["approval_rule"]), tricks_of(approval))
+
+
 def refuse_risky(approval: Row) -> None:
     """Raise Refused (409) for a call that nobody approves in passing."""
-    if why := alone(approval, ApprovalRule.model_validate(approval["approval_rule"]), tricks_of(approval)):
+    if why := _why_alone(approval):
         detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
         raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
 

@@ -21,7 +21,8 @@ SERVER_LABEL = "placet"
 _RESPONSE = re.compile(r"resp_([0-9]{1,18})_([0-9a-f-]{36}|0)_([A-Za-z0-9_-]{1,64})")
 #: A message or a call of ours; the conversation stands in it, because clients post histories without naming one.
 _ITEM = re.compile(r"(?:msg|mcp)_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_.-]{1,160}")
-_REQUEST = re.compile(r"mcpr_([A-Za-z0-9_-]{1,64})_([0-9a-f]{64})")
+#: Its last number: clients keep one item of an id, and one that is asked again by itself must be a new one.
+_REQUEST = re.compile(r"mcpr_([A-Za-z0-9_-]{1,64})_([0-9a-f]{64})(?:_[0-9]{1,18})?")
 _CARD_FIELDS = ("call_id", "tool", "summary", "reason", "digest", "revision", "approvers", "expires_at", "staged")
 #: Entries of a commit that stand below it in words.
 STAGED_MAX = 30
@@ -45,6 +46,8 @@ class Goal:
     #: Approvals that were decided just now, and those that the client answered but that wait for more people.
     decided: frozenset[str] = frozenset()
     asked_again: frozenset[str] = frozenset()
+    #: The approval that is asked about by itself now, if it still waits; empty for none.
+    asked_alone: str = ""
     language: str = "en"
     #: Who answers, {state, operator, text}; empty for the agent. And how often that has changed.
     holder: Data = field(default_factory=dict)

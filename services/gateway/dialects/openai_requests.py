@@ -12,7 +12,7 @@ from datetime import datetime
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id, new_id, own_id
-from placet.gateway.approvals.answers import Answer
+from placet.gateway.approvals.answers import Answer, asked_alone
 from placet.gateway.conversations.access import may_read, no_conversation
 from placet.gateway.conversations.service import Plan, Writing, open_conversation
 from placet.gateway.conversations.store import mark_told
@@ -84,13 +84,15 @@ async def ask(
     conversation, newest = snapshot.conversation, snapshot.newest
     conversation_id = conversation.conversation_id
     may_read(caller, conversation_id)
-    decided, _ = await streams.decide(deps, caller, conversation_id, answers, all_count=True)
+    decided, refused = await streams.decide(deps, caller, conversation_id, answers, all_count=True)
+    left = frozenset(answer.approval_id for answer in answers) - decided - refused.keys()
     goal = Goal(
         conversation_id,
         told=newest if conversation.told_seq is None else min(conversation.told_seq, newest),
         newest=newest,
         decided=decided | await streams.decided_since(deps, caller, snapshot.log),
-        asked_again=frozenset(answer.approval_id for answer in answers) - decided,
+        asked_again=left,
+        asked_alone=await _next_alone(deps, caller, snapshot, decided | left) if answers else "",
         language=conversation.language,
         holder=snapshot.holder,
         holder_revision=conversation.holder_revision,
@@ -110,6 +112,16 @@ async def ask(
     if approval["state"] == "pending":
         return replace(goal, asked_again=goal.asked_again | consented)
     return replace(goal, decided=goal.decided | consented)
+
+
+async def _next_alone(deps: Deps, caller: Caller, snapshot: Snapshot, seen: frozenset[str]) -> str:
+    """Return the next approval to ask about of those that are given by themselves; empty where none waits.
+
+    Clients that post the answers of one response together can answer such calls only if they are asked one by one.
+    """
+    waiting = [call.approval_id for call in snapshot.log.waiting if call.approval_id not in seen]
+    risky = await asked_alone(deps.decisions, caller, waiting)
+    return next((each for each in waiting if each in risky), "")
 
 
 def _written(goal: Goal, snapshot: Snapshot, message_id: str) -> Goal:

@@ -95,6 +95,8 @@ class ResponseState:
         asked = self.goal.asked_again
         again = [call for call in self.log.waiting if call.approval_id in asked or (self.log.unanswered and not held)]
         events = [event for call in again for event in self._ask(call)]
+        if (alone := self.log.call_of(self.goal.asked_alone)) and self.log.asks(alone):
+            events += self._ask(alone, f"_{self.goal.newest}")
         return events + (list(self._say(f"holder.{held.get('revision', 0)}", str(held["text"]))) if held else [])
 
     def end(self, usage: tuple[int, int] | None) -> Event:
@@ -188,9 +190,9 @@ class ResponseState:
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def _ask(self, call: Call) -> Iterator[Event]:
-        """Yield the request to approve a call, once for each version of it that was shown."""
-        request = request_id(call.card)
+    def _ask(self, call: Call, again: str = "") -> Iterator[Event]:
+        """Yield the request to approve a call, once for each version of it that was shown; `again` ends another id."""
+        request = request_id(call.card) + again
         if request not in self.asked:
             self.asked |= {request}
             arguments = canonical_text(call.card.get("arguments"))

@@ -108,7 +108,8 @@ async def decide(
 
     Return the approvals that are over or about to be, and why others are not: approval -> {kind, title, status, …}.
     One that waits for more people is in neither. Where `all_count`, an answer that does not is raised as Refused, and
-    those before it stay decided. In a job's conversation nothing is answered: Refused (403).
+    those before it stay decided: but for one that says what was decided already, which is over, and one that comes too
+    early, because its call is approved by itself. In a job's conversation nothing is answered: Refused (403).
     """
     if not answers:
         return frozenset(), {}
@@ -127,7 +128,7 @@ async def decide(
             row = await decide_in(deps.decisions, caller, topic, answer, several=several)
             unsure = unsure or (answer.approved and row is None)
         except Refused as refusal:
-            if all_count:
+            if all_count and refusal.kind != "approve-alone" and not _was_said(refusal, answer):
                 raise
             told = {"kind": refusal.kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
             refused[answer.approval_id] = told
@@ -136,6 +137,12 @@ async def decide(
         if over and (row is None or row["state"] != "pending"):
             decided.add(answer.approval_id)
     return frozenset(decided), refused
+
+
+def _was_said(refusal: Refused, answer: Answer) -> bool:
+    """Tell whether an answer is refused because the same was decided of the same call, by whomever."""
+    said = ("already-decided", "approved" if answer.approved else "denied", answer.digest)
+    return said == (refusal.kind, refusal.facts.get("state"), refusal.facts.get("digest"))
 
 
 async def decided_since(deps: Deps, caller: Caller, log: ConversationState) -> frozenset[str]:
