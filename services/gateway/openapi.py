@@ -14,9 +14,15 @@ from pydantic import TypeAdapter
 from placet.gateway.conversations.item_models import DeltaEvent, FeedItem
 from placet.gateway.http.errors import ProblemDocument, described
 from placet.gateway.http.strict import StrictRoute
+from placet.gateway.jobs.schemas import JobEvent
 
 #: Models that no route takes or returns by itself, or that leave members out: errors, and what event streams send.
-_MODELS: dict[str, Any] = {"ProblemDocument": ProblemDocument, "FeedItem": FeedItem, "DeltaEvent": DeltaEvent}
+_MODELS: dict[str, Any] = {
+    "ProblemDocument": ProblemDocument,
+    "FeedItem": FeedItem,
+    "DeltaEvent": DeltaEvent,
+    "JobEvent": JobEvent,
+}
 #: Methods whose requests may carry a body, whether or not the route reads one.
 _WRITING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REF = "#/components/schemas/{model}"

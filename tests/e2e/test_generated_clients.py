@@ -17,9 +17,11 @@ import httpx
 import pytest
 from openapi_python_client import generate
 from openapi_python_client.config import Config, ConfigFile, MetaType
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from placet.gateway.conversations.item_models import FeedItem
+from placet.gateway.dialects.ai_sdk_history import ChatOut, ChatStopOut
+from placet.gateway.dialects.openai_schemas import CompletionOut, ResponseOut
 from tests.support.node_client import CLIENTS, find_node
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_turn_end
 from tests.support.system import System
@@ -90,6 +92,24 @@ async def test_every_item_is_as_it_is_described(frontend: Caller, operator: Call
         for name in item["data"].keys() - type(model.data).model_fields.keys()
     }
     assert set() == unknown
+
+
+async def test_answers_of_the_dialects_are_as_they_are_described(frontend: Caller) -> None:
+    """A response, a completion and a chat, each with a call that waits: no member is there that is not described."""
+    asked: dict[str, Any] = {"model": "default", "input": "deploy the shop"}
+    response = (await frontend.request("POST", "/v1/responses", json=asked)).json()
+    asked = {"model": "default", "messages": [{"role": "user", "content": "deploy the shop"}]}
+    completion = (await frontend.request("POST", "/v1/chat/completions", json=asked)).json()
+    answers: list[tuple[type[BaseModel], dict[str, Any]]] = [
+        (ResponseOut, response),
+        (ResponseOut, await frontend.get(f"/v1/responses/{response['id']}")),
+        (CompletionOut, completion),
+        (ChatOut, await frontend.get(f"/api/chat/{response['conversation']['id']}")),
+        (ChatStopOut, (await frontend.request("POST", f"/api/chat/{response['conversation']['id']}/stop")).json()),
+    ]
+    kept = [(model.model_validate(answer).model_dump(exclude_unset=True), answer) for model, answer in answers]
+    assert [answer for _, answer in kept] == [told for told, _ in kept]
+    assert [1, 1] == [len(each["placet"]["approvals"]) for each in (response, completion)]
 
 
 async def test_a_typescript_client_reads_a_feed_and_decides(

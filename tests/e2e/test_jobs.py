@@ -17,6 +17,7 @@ import pytest
 
 from hanoi import model as hanoi
 from placet.client import AsyncClient, Client
+from placet.gateway.jobs.schemas import JobEvent
 from tests.conftest import migrate
 from tests.support.http import http_client
 from tests.support.jobs import MODEL, SURE, begin, decided, ended, events, wrong_moves
@@ -85,6 +86,8 @@ async def test_the_events_of_a_job_come_without_gap_and_say_each_attempt_in_one_
     assert [(each["id"], each["data"]["line"]) for each in stored["items"]] == [
         (each["id"], each["data"]["line"]) for each in seen
     ]
+    described = [JobEvent.model_validate(each) for each in seen]
+    assert set[str]() == {name for each in seen for name in each["data"]} - set(type(described[0].data).model_fields)
     attempts = [each["data"] for each in seen if each["type"] == "attempt" and each["data"]["state"] != "running"]
     assert len(attempts) == job["attempts"]
     assert sum(each["tokens"] for each in attempts) == job["tokens"] > 0

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from placet.gateway.conversations.items import Item
 from placet.gateway.dialects import changes
 from placet.gateway.dialects.ai_sdk import Chunk, Seen, Writer, operators_words
 from placet.gateway.dialects.conversation_state import ConversationState
+
+
+class ChatMessage(BaseModel):
+    """One message as the SDK keeps it, for the API's description."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    metadata: dict[str, Any] | None = None
+    parts: list[dict[str, Any]] = Field(description="As the SDK's `UIMessage` has them.")
+
+
+class ChatOut(BaseModel):
+    """A chat, for the API's description."""
+
+    id: str
+    messages: list[ChatMessage]
+    older: Literal[True] | None = Field(default=None, description="There are more messages, which are left out.")
+
+
+class ChatStopOut(BaseModel):
+    """What a stop meets."""
+
+    id: str
+    state: Literal["stopping", "idle"] = Field(description="idle: nothing is made, and nothing was stopped.")
 
 
 class Assembly:

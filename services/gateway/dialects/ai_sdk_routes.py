@@ -28,7 +28,7 @@ from placet.gateway.conversations.service import Plan, Posted, Writing
 from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
-from placet.gateway.dialects.ai_sdk_history import history
+from placet.gateway.dialects.ai_sdk_history import ChatOut, ChatStopOut, history
 from placet.gateway.dialects.conversation_state import ConversationState, replay
 from placet.gateway.dialects.posted import (
     ANSWERS_MAX,
@@ -229,7 +229,7 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     return _streaming(deps, caller, conversation_id, state, chunks)
 
 
-@router.get("/{chat_id}", responses=described(401, 403, 404, 503))
+@router.get("/{chat_id}", response_model=None, responses={200: {"model": ChatOut}, **described(401, 403, 404, 503)})
 async def show(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6") -> dict[str, Any]:
     """Return the chat's messages as the SDK keeps them, for `useChat({messages})`: `{id, messages}`.
 
@@ -280,7 +280,7 @@ async def resume(
 @router.post(
     "/{chat_id}/stop", responses=described(401, 403, 404, 503) | {202: {"description": "It is being stopped."}}
 )
-async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Response) -> dict[str, Any]:
+async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Response) -> ChatStopOut:
     """Stop the answer that is being made: 202, and its stream ends; 200 where none is.
 
     It answers when the turn is over and what waited is withdrawn, for at most some seconds: a page that asks for
@@ -291,7 +291,7 @@ async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Respon
     if turn_id:
         await _end_of(deps, caller, conversation_id, turn_id)
     response.status_code = 202 if turn_id else 200
-    return {"id": chat_id, "state": "stopping" if turn_id else "idle"}
+    return ChatStopOut(id=chat_id, state="stopping" if turn_id else "idle")
 
 
 async def _end_of(deps: Deps, caller: Caller, conversation_id: str, turn_id: str) -> None:

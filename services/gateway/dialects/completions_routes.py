@@ -20,6 +20,7 @@ from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
 from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, find, tell
+from placet.gateway.dialects.openai_schemas import CompletionOut
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
@@ -45,10 +46,8 @@ KeyHeader = Annotated[
     responses={
         200: {
             "description": "A completion, or its chunks.",
-            "content": {
-                "application/json": {"schema": {"type": "object"}},
-                "text/event-stream": {"schema": {"type": "string"}},
-            },
+            "model": CompletionOut,
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 502, 503),
     },

@@ -20,6 +20,7 @@ from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai import Goal, ResponseId, parse_response_id
 from placet.gateway.dialects.openai_posted import ResponseIn, invalid
 from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, find, found, tell, token_usage
+from placet.gateway.dialects.openai_schemas import ResponseOut
 from placet.gateway.dialects.responses import Event, ResponseState
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
@@ -41,10 +42,8 @@ ResponsePathId = Annotated[str, Path(pattern=r"^resp_[0-9]{1,18}_([0-9a-f-]{36}|
     responses={
         200: {
             "description": "A response, or its events.",
-            "content": {
-                "application/json": {"schema": {"type": "object"}},
-                "text/event-stream": {"schema": {"type": "string"}},
-            },
+            "model": ResponseOut,
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
     },
@@ -78,7 +77,11 @@ async def create(
     return JSONResponse(state.response(state.status, usage), headers=body.ignored)
 
 
-@router.get("/{response_id}", responses=described(400, 401, 403, 404, 503))
+@router.get(
+    "/{response_id}",
+    response_model=None,
+    responses={200: {"model": ResponseOut}, **described(400, 401, 403, 404, 503)},
+)
 async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) -> dict[str, Any]:
     """Return a response as it stands: what happened since it was told is in it, up to the user's next message."""
     named = parse_response_id(response_id)

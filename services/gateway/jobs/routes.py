@@ -52,6 +52,12 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 #: How long an answer waits for the job to be there, in seconds: what is asked for next should find it.
 APPEARS_SECONDS = 2.0
 _SHOWN = described(401, 403, 404, 503)
+#: Server-sent events, and each when it is decoded.
+_EVENTS = {
+    "type": "string",
+    "description": "`id` and `event` are the line's `id` and `type`; `data` is its `data`.",
+    "contentSchema": {"$ref": "#/components/schemas/JobEvent"},
+}
 
 
 @router.post("", status_code=202, responses=described(400, 401, 403, 409, 413, 415, 422, 429, 503))
@@ -148,7 +154,7 @@ async def cancel(deps: DepsOf, caller: CallerOf, job_id: JobId) -> JobOut:
     "/{job_id}/events",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "Events.", "content": {"text/event-stream": {}}},
+        200: {"description": "Events.", "content": {"text/event-stream": {"schema": _EVENTS}}},
         204: {"description": "The job is over, and its log has no later line: do not ask again."},
         **described(400, 401, 403, 404, 429, 503),
     },

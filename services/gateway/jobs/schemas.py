@@ -214,6 +214,41 @@ class LineOut(BaseModel):
     data: dict[str, Any]
 
 
+class JobLine(BaseModel):
+    """What a job's log says of one thing; beside the sentence, the members that its type has."""
+
+    line: str = Field(description="It in one sentence.")
+    at: datetime
+    state: str | None = Field(default=None, description="Of the job, task or attempt.")
+    task: str | None = None
+    number: int | None = Field(default=None, description="Of the task; 0 is the division.")
+    votes: dict[str, int] | None = Field(default=None, description="Of a task: how often each answer was given.")
+    k: int | None = None
+    attempt: int | None = None
+    attempt_id: str | None = None
+    conversation_id: str | None = None
+    key: str | None = Field(default=None, description="Of an attempt: the answer that it votes for.")
+    flags: list[str] | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    calls: int | None = None
+    asked_again: int | None = None
+    tasks: int | None = Field(default=None, description="Of a division: how many there are, and in how many groups.")
+    groups: int | None = None
+    result: dict[str, Any] | None = None
+    changes: str | None = None
+    entries: int | None = Field(default=None, description="Changes that people are asked about.")
+    reason: str | None = None
+
+
+class JobEvent(BaseModel):
+    """One line of a job's log, as its event stream tells it: described here, and not checked while it is sent."""
+
+    id: int
+    type: Literal["job", "division", "task", "attempt", "changes"]
+    data: JobLine
+
+
 class LogOut(BaseModel):
     """Lines of a log, oldest first."""
 

@@ -15,6 +15,23 @@ async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> No
     assert "HTTPValidationError" not in str(document)
 
 
+async def test_the_openapi_document_has_a_type_for_every_answer(house: House) -> None:
+    """No answer is any object, and no stream is anything: a generated client knows what it gets."""
+    async with house.client() as nobody:
+        paths = (await nobody.get("/openapi.json")).json()["paths"]
+    untyped = [
+        (method, path, status, media)
+        for path, found in paths.items()
+        for method, operation in found.items()
+        for status, answer in operation["responses"].items()
+        for media, content in answer.get("content", {}).items()
+        if path.startswith(("/v1/", "/api/", "/agui")) and status < "300"
+        if not content.get("schema") or (media == "application/json" and "object" == content["schema"].get("type"))
+    ]
+    job = paths["/v1/jobs/{job_id}/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]
+    assert ([], {"$ref": "#/components/schemas/JobEvent"}) == (untyped, job["schema"]["contentSchema"])
+
+
 async def test_the_openapi_document_names_refusals_that_hold_for_every_route(house: House) -> None:
     """A body may be no JSON, too large, or of another kind; a parameter may be unknown."""
     async with house.client() as nobody:
