@@ -46,6 +46,18 @@ async def test_an_approval_shows_and_is_answered(shopper: Caller) -> None:
     assert "https://shop.example.test" in results(done)["deploy"][0]
 
 
+async def test_a_page_looks_again_at_what_was_decided_elsewhere(shopper: Caller, operator: Caller) -> None:
+    """An answer that decides nothing shows what became of the call, and the page goes on with the next message."""
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
+        asked = await page.do("say", text="deploy the shop")
+        approval_id, digest = asked["interrupts"][0]["id"].split(".")
+        await operator.decide({"approval_id": approval_id, "digest": digest}, "approve")
+        looked = await page.do("resolve", payload={})
+        told = await page.do("say", text="hello")
+    assert ([], [], ["Deploying.", "The shop is green."]) == (looked["errors"], looked["interrupts"], texts(looked))
+    assert ([], "Hello, how can I help you today?") == (told["errors"], texts(told)[-1])
+
+
 async def test_a_denial_is_one_too(shopper: Caller) -> None:
     """Denied, the call never runs; the result is the denial and not what the page wrote there itself."""
     async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
