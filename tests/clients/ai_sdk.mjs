@@ -68,7 +68,7 @@ async function within(promise) {
 const commands = {
   send: ({ text }) => within(chat.sendMessage({ text })),
   edit: ({ text, messageId }) => chat.sendMessage({ text, messageId }),
-  regenerate: () => within(chat.regenerate()),
+  regenerate: ({ messageId }) => within(chat.regenerate({ messageId })),
   resume: () => within(chat.resumeStream()),
   // As the guide has it: what is left out of a commit goes with the request that the SDK then sends by itself.
   async answer({ approved, reason, leave_out }) {

@@ -355,3 +355,77 @@ async def test_asking_again_behind_a_stop_asks_about_one_payment(shopper: Caller
     assert first["messages"][-1]["id"] != again["messages"][-1]["id"]
     assert ["pending"] == [approval["state"] for approval in stored["approvals"]]
     assert (WELL, [("create_pay_link", "output-available")]) == (well(done), tools(done))
+
+
+def answer_id(said: dict[str, Any]) -> str:
+    """Return the id of the newest message of a page."""
+    return str(said["messages"][-1]["id"])
+
+
+async def pending(shopper: Caller, chat_id: str) -> int:
+    """Return how many requests wait in a chat."""
+    stored = await shopper.get(f"/v1/conversations/{chat_id}")
+    return [approval["state"] for approval in stored["approvals"]].count("pending")
+
+
+async def test_each_time_another_answer_is_asked_for_there_is_another_one(shopper: Caller, major: str) -> None:
+    """On the page that asked before, whatever the SDK names, and on one that is loaded again."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        said = [await page.do("send", text="hello")]
+        said += [await page.do("regenerate") for _ in range(2)]
+        said += [await page.do("regenerate", messageId=answer_id(said[-1]))]
+        await page.do("reload")
+        said += [await page.do("regenerate", messageId=answer_id(said[0]))]
+    stored = await shopper.get(f"/v1/conversations/{chat_id}")
+    assert [WELL] * 5 == [well(each) for each in said]
+    assert 5 == len({answer_id(each) for each in said})
+    assert ["user", "assistant"] * 5 == [message["role"] for message in stored["messages"]]
+
+
+async def test_asking_again_and_again_behind_stops_asks_about_one_payment(shopper: Caller, major: str) -> None:
+    """A withdrawn request is not shown again, however often somebody stops and asks."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="i need a payment link")
+        found = []
+        for _ in range(2):
+            await page.do("stop")
+            again = await page.do("regenerate")
+            found.append((well(again), tools(again), await pending(shopper, chat_id)))
+    assert [(WELL, [("create_pay_link", "approval-requested")], 1)] * 2 == found
+
+
+async def test_a_payment_that_was_asked_for_again_waits_once(shopper: Caller, major: str) -> None:
+    """Whichever message the SDK names: the one that waits, the one before, none; also in two tabs, loaded or not."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page, a_page(shopper, major, chat_id) as second:
+        first = await page.do("send", text="i need a payment link")
+        await page.do("answer", approved=False)
+        await second.do("reload")
+        tabs = [page.do("regenerate", messageId=answer_id(first)), second.do("regenerate")]
+        said = list(await asyncio.gather(*tabs))
+        said += [await page.do("regenerate", messageId=answer_id(said[0])) for _ in range(2)]
+        said += [await page.do("regenerate")]
+        await second.do("reload")
+        tabs = [second.do("regenerate", messageId=answer_id(first)), page.do("regenerate")]
+        said += await asyncio.gather(*tabs)
+        await second.do("reload")
+        said += [await second.do("regenerate", messageId=answer_id(said[0]))]
+        waits = await pending(shopper, chat_id)
+        done = await second.do("answer", approved=True)
+    assert [(WELL, [("create_pay_link", "approval-requested")])] * 8 == [(well(each), tools(each)) for each in said]
+    assert (1, 1) == (len({answer_id(each) for each in said}), waits)
+    assert answer_id(first) != answer_id(said[0])
+    assert (WELL, [("create_pay_link", "output-available")]) == (well(done), tools(done))
+
+
+async def test_asking_again_about_an_edited_message_makes_no_second_payment(shopper: Caller, major: str) -> None:
+    """The page keeps the id of the first text, whose answer is over; what waits is the edited text's."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        first = await page.do("send", text="hello")
+        asked = await page.do("edit", text="i need a payment link", messageId=first["messages"][0]["id"])
+        again = await page.do("regenerate")
+        waits = await pending(shopper, chat_id)
+    assert (WELL, answer_id(asked), 1) == (well(again), answer_id(again), waits)

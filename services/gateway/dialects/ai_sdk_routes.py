@@ -26,7 +26,7 @@ from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Posted, Writing
 from placet.gateway.conversations.sse import HEADERS, data_frame
-from placet.gateway.dialects import streams
+from placet.gateway.dialects import ai_sdk_again, streams
 from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
 from placet.gateway.dialects.ai_sdk_history import ChatOut, ChatStopOut, history
 from placet.gateway.dialects.conversation_state import ConversationState, replay
@@ -200,11 +200,6 @@ class ChatIn(BaseModel):
         known = newest.id if MESSAGE_ID.fullmatch(newest.id) else derived_id("ai-sdk", self.id, newest.id, text)
         return Writing(text, known)
 
-    def again(self, writing: Writing, why: Literal["again", "edited"]) -> Writing:
-        """Return a message that is posted once more, or was edited, as one of its own: the first keeps its id."""
-        named = self.messageId if why == "again" else writing.text
-        return replace(writing, message_id=derived_id(f"ai-sdk-{why}", self.id, str(writing.message_id), named or ""))
-
 
 @router.post(
     "",
@@ -329,17 +324,22 @@ async def _withdrew(deps: Deps, caller: Caller, log: ConversationState, turn_id:
 async def _write(deps: Deps, caller: Caller, body: ChatIn, version: Version) -> StreamingResponse:
     """Post the user's message, opening the chat where it is new, and stream the reply.
 
-    Where another answer is asked for while the first one is being made, or waits, the first one is told again: it must
-    not ask for a second payment.
+    Where another answer is asked for while the newest one is being made, or waits, that one is told again: it must not
+    ask for a second payment.
     """
     conversation_id, writing = own_id(caller.tenant, body.id), body.written()
-    snapshot = await streams.find(deps, caller, conversation_id)
-    if body.trigger == "regenerate-message":
-        goal = Goal(version, message_id=str(writing.message_id), newest=snapshot.newest if snapshot else 0)
-        state, chunks = replay(begin(goal), snapshot.items if snapshot else ())
-        if snapshot and state.log.knows(goal.message_id) and (state.waiting or not state.done):
+    again = body.trigger == "regenerate-message"
+    # As far back as a page that is loaded shows messages which it may have answered again.
+    snapshot = await streams.find(deps, caller, conversation_id, *([streams.HISTORY_MAX] if again else []))
+    if again and snapshot:
+        newest, is_known = ai_sdk_again.newest_id(body.id, str(writing.message_id), writing.text, snapshot.items)
+        goal = Goal(version, message_id=newest, newest=snapshot.newest, holder=snapshot.holder)
+        state, chunks = replay(begin(goal), snapshot.items)
+        if ai_sdk_again.needs_somebody(state):
             return _streaming(deps, caller, conversation_id, state, chunks)
-        writing = body.again(writing, "again")
+        # What the log does not have was never taken: then it is written for the first time.
+        another = ai_sdk_again.following_id(body.id, newest) if is_known or snapshot.older else newest
+        writing = replace(writing, message_id=another)
     posted = await _post(deps, caller, body, writing)
     snapshot = snapshot or await streams.read(deps, caller, conversation_id)
     goal = Goal(version, message_id=posted.message_id, newest=snapshot.newest, holder=snapshot.holder)
@@ -355,7 +355,8 @@ async def _post(deps: Deps, caller: Caller, body: ChatIn, writing: Writing) -> P
     except Refused as refusal:
         if refusal.kind != "message-id-used":
             raise
-        return await deps.posts.post(caller, conversation_id, body.again(writing, "edited"))
+        edited = ai_sdk_again.edited_id(body.id, str(writing.message_id), writing.text)
+        return await deps.posts.post(caller, conversation_id, replace(writing, message_id=edited))
 
 
 def _streaming(
