@@ -223,7 +223,7 @@ class Turns(ConversationState):
             self._begin()
         for _, data in self.items:
             if "idle" in data:
-                data["idle"] = self.turn_id is None
+                data["idle"] = self.turn is None or self.turn.paused  # for people: then it waits on
 
     def _begin(self) -> None:
         """Begin a turn for what waits first."""

@@ -71,10 +71,10 @@ const commands = {
   regenerate: ({ messageId }) => within(chat.regenerate({ messageId })),
   resume: () => within(chat.resumeStream()),
   // As the guide has it: what is left out of a commit goes with the request that the SDK then sends by itself.
-  async answer({ approved, reason, leave_out }) {
+  async answer({ approved, reason, leave_out, tool }) {
     const parts = chat.messages.flatMap(({ parts }) => parts.filter((part) => part.state === "approval-requested"));
     const end = finished();
-    for (const { approval: { id } } of parts) {
+    for (const { approval: { id } } of parts.filter((part) => !tool || part.toolName === tool)) {
       const options = leave_out && { body: { leave_out: { [id]: leave_out } } };
       await chat.addToolApprovalResponse({ id, approved, reason, options });
     }

@@ -150,6 +150,12 @@ class _Agent:
         waiting = [each for each in self._calls.values() if each.state == "waiting" and not each.decided]
         return [each for each in waiting if each.caller in self._mine and each.caller.state == "running"]
 
+    @property
+    def _hears_late(self) -> bool:
+        """Whether what waits for people lets its turn go on for what came late."""
+        waiting = [each for each in self._mine if each.state == "waiting"]
+        return not self._held and not self._asked_in_jobs and all(each.way == "continue" for each in waiting)
+
     # --- turns --------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
@@ -185,9 +191,11 @@ class _Agent:
         goes_on = any(each.state == "continued" for each in self._mine)
         queued = [] if self._held else self._queued
         if queued or self._late or goes_on:
-            heard = {"message_id": queued[-1]} if queued else {}
+            late = self._late[-1].message_id if self._late else ""
+            answers = queued[-1] if queued else late
+            heard = {"message_id": answers} if answers else {}
             self._append("turn", state="continued", turn_id=self._turn, step=self._step, **heard)
-            self._answers = queued[-1] if queued else self._answers
+            self._answers = answers or self._answers
             queued.clear()
             self._late.clear()
 
@@ -261,8 +269,8 @@ class _Agent:
         in_jobs = self._asked_in_jobs
         if any(each.keeps and not (in_jobs and each.way == "job") for each in self._mine):
             return
-        heard = self._queued and not self._held
-        if heard:
+        heard = (self._queued or self._late) and not self._held
+        if heard and self._queued:
             for each in [each for each in self._mine if each.state == "waiting" and each.way == "supersede"]:
                 self._close(each, "withdrawn")
                 self._finish(each, "superseded", settle=False)
@@ -354,7 +362,8 @@ class _Agent:
         }
         stopped = self._was_stopped(call.turn_id)
         begins = over and late and not stopped and not self._turn and not self._held
-        idle = {"idle": not (begins or self._turn)} if over else {}
+        goes_on = late and not stopped and self._paused and self._hears_late
+        idle = {"idle": not (begins or goes_on or (self._turn and not self._paused))} if over else {}
         self._append("tool_call", **named, **answer, **idle)
         if call.caller:
             if asked:
@@ -363,6 +372,10 @@ class _Agent:
             self._begin(call.message_id)
         elif late and not stopped:
             self._late.append(call)
+            if self._paused and (goes_on or not over):
+                # A turn of its own says that it waits on, where it does.
+                self._paused = False
+                self._settle()
         elif not over and settle:
             self._settle()
 

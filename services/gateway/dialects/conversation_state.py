@@ -103,10 +103,6 @@ class ConversationState:
         """Return the calls of a turn of which the log cannot say that nobody will be asked: no card, and no result."""
         return [call for call in self.calls.values() if call.turn_id == turn_id and not call.kind and not call.card]
 
-    @property
-    def _is_paused(self) -> bool:
-        return any(turn.state == "paused" for turn in self.turns.values())
-
     def lags(self, holder_revision: int) -> bool:
         """Whether the log does not tell yet of the newest change of who answers."""
         return bool(self.holder) and self.holder.get("revision", 0) < holder_revision
@@ -151,8 +147,8 @@ class ConversationState:
                     yield changes.CallProgressed(call.reply_id, call.call_id, data["fraction"], data["text"])
             case "holder":
                 self.holder = data
-                # Given back, the agent may answer at once what operators left; a turn that waits for people waits on.
-                self.follows = self.follows or not (data.get("idle", True) or self._is_paused)
+                # Given back, the agent may answer at once what operators left.
+                self.follows = self.follows or not data.get("idle", True)
                 yield changes.HolderMoved(data)
 
     def _message(self, data: Data) -> Iterator[Change]:
@@ -316,13 +312,14 @@ class ConversationState:
         self.calls[call.call_id] = call
         yield changes.CallAnswered(call.reply_id, call, data)
         if "idle" in data:
-            # Behind a turn that waits for people, so does what is said of the outcome.
-            self.follows = not (data["idle"] or self._is_paused)
+            self.follows = not data["idle"]
             self.untold = self.untold | {call.reply_id} if self.follows else frozenset()
         turn = self.turns.get(call.turn_id)
         if turn is None or turn.over or call.call_id not in turn.open:
-            if turn is not None and turn.state == "running" and not call.caller:
-                # It came late: the turn's next step tells of it, or the turn behind it.
+            if turn is not None and not turn.over and not call.caller:
+                # It came late: the turn's next step tells of it, or the turn behind it. One that waits for people goes
+                # on with it at once, or says that it waits on.
+                self._go_on(turn.turn_id)
                 self.untold |= {call.reply_id}
             return
         turn = replace(turn, state="running", open=turn.open - {call.call_id})

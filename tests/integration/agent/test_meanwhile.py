@@ -111,6 +111,25 @@ async def test_what_is_written_while_people_think_says_so(agent_url: str) -> Non
     assert [("Paying.", None), ("Please confirm.", True), ("It is paid.", None)] == kept
 
 
+@pytest.mark.parametrize(("rule", "idle"), [(WAIT, True), (ON_MESSAGE, False)])
+async def test_a_late_outcome_says_whether_another_turn_goes_on_with_it(
+    agent_url: str,
+    rule: dict[str, Any],
+    idle: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """Where that turn waits for people and has to wait on, nothing is said of the outcome now."""
+    model = ScriptedModel([says("", PAY), says("Please confirm."), says("", PAY), says("It is paid.")])
+    async with an_agent(agent_url, model) as agent:
+        pay = await a_held_call(agent, **AT_ONCE)
+        await agent.ended()
+        await agent.post(a_posted_message(text="pay again", message_id="m2"))
+        _, second = await agent.came(ToolCallProposed, 2)
+        await agent.post(opened(second, **rule))
+        await agent.post(finished(pay))
+        await agent.until(lambda: bool(agent.items("tool_call", "success")))
+    assert [idle] == [item.data["idle"] for item in agent.items("tool_call", "success")]
+
+
 async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
     """By default the turn waits until its requester writes: the model sees the interim result and the new message."""
     model = ScriptedModel([says("", PAY), says("Still waiting for Grace."), says("It is paid.")])

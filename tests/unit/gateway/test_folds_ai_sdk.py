@@ -224,6 +224,46 @@ def test_a_late_outcome_that_its_turn_did_not_hear_of_keeps_the_stream() -> None
     assert not state.done
 
 
+def of_turn(turn_id: str, *told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return items of another turn."""
+    return [each | {"turn_id": turn_id} for each in told]
+
+
+PAUSED: dict[str, Any] = {"is": "turn", "state": "paused"}
+OTHER_WRITTEN = WRITTEN | {"message_id": "u2"}
+
+
+@pytest.mark.parametrize(
+    ("next_one", "expected"), [(PAUSED, True), (STARTED | {"state": "continued", "step": 3}, False)]
+)
+def test_a_late_outcome_in_a_turn_that_waits_keeps_the_stream_until_that_turn_has_said_what_it_does(
+    next_one: dict[str, Any],
+    expected: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """It goes on for the outcome, whose words the deciding page is told; or it waits on, and so does what is said."""
+    made = [spoke(1), call("k1", "deploy", "proposed"), card("k1", "pending"), PAUSED]
+    other = [OTHER_WRITTEN, STARTED | {"state": "continued", "message_id": "u2", "step": 2}, spoke(2)]
+    other += [call("k2", "transfer", "proposed"), card("k2", "pending"), PAUSED, card("k1", "approved"), PAUSED]
+    answered = call("k1", "deploy", "success", kind="succeeded", data=1)
+    items = [each for each in numbered([WRITTEN, STARTED, *made, *other, answered, next_one]) if isinstance(each, Item)]
+    goal = Goal("7", message_id="u1", newest=len(items) - 2, decided=frozenset({"a-k1"}))
+    ends = [replay(begin(goal), items[:length])[0].done for length in (len(items) - 1, len(items))]
+    assert [False, expected] == ends
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_late_outcome_behind_its_turn_keeps_the_stream_where_another_turn_goes_on_with_it(
+    idle: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """The other turn waits for people: its log says whether it waits on."""
+    made = [spoke(1), call("k1", "deploy", "proposed"), card("k1", "pending"), STARTED | {"state": "finished"}]
+    held = [spoke(2), call("k2", "transfer", "proposed"), card("k2", "pending"), PAUSED]
+    other = of_turn("t2", OTHER_WRITTEN, STARTED | {"message_id": "u2"}, *held)
+    late = [card("k1", "approved"), call("k1", "deploy", "success", kind="succeeded", data=1, idle=idle)]
+    items = [each for each in numbered([WRITTEN, STARTED, *made, *other, *late]) if isinstance(each, Item)]
+    assert idle == replay(begin(Goal("7", message_id="u1", newest=len(items))), items)[0].done
+
+
 @pytest.mark.parametrize("version", ["6", "7"])
 def test_a_stop_is_over_when_its_reply_is(version: Any) -> None:
     """A call has its result before its card is over: until then the reply is told again to who asks for another one."""
