@@ -1,5 +1,6 @@
 // A chat page without a page: the SDK's own Chat and transport, driven by lines of JSON on standard input.
 // `node ai_sdk.mjs MAJOR URL TOKEN CHAT_ID`; each command is answered by one line: how the chat stands then.
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const [major, url, token, id] = process.argv.slice(2);
@@ -26,16 +27,26 @@ async function noted(address, options) {
   return response;
 }
 
-// Of any message: what was written since waits behind the question. The documented condition looks at the newest only.
-const ofAny = ({ messages }) =>
-  messages.some((message) => lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [message] }));
+class Transport extends DefaultChatTransport {
+  constructor(options) {
+    super({ ...options, fetch: noted });
+  }
+}
 
-function begin(messages, sendAutomaticallyWhen = ofAny) {
+// What docs/ai-sdk.md has a page call `useChat` with: the first snippet there, word by word, but for the address.
+const guide = readFileSync(new URL("../../docs/ai-sdk.md", import.meta.url), "utf8");
+const [, snippet] = guide.match(/```tsx\n(?:import .*\n|\n)*([^]*?)```/);
+const here = snippet.replace("https://placet.example", url).replace(/version=\d+/, `version=${major}`);
+const names = ["conversation", "messages", "useChat", "DefaultChatTransport"];
+const condition = "lastAssistantMessageIsCompleteWithApprovalResponses";
+const documented = new Function(...names, condition, `${here}; return chat;`);
+
+function begin(messages) {
+  const conversation = { id, token };
+  const own = (options) => options;
+  const options = documented(conversation, messages, own, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
   chat = new Chat({
-    id,
-    messages,
-    transport: new DefaultChatTransport({ api: `${url}/api/chat?version=${major}`, headers, fetch: noted }),
-    sendAutomaticallyWhen,
+    ...options,
     onData: (part) => heard.push(part),
     onError: () => {},
     onFinish: async ({ message }) => {
@@ -47,6 +58,7 @@ function begin(messages, sendAutomaticallyWhen = ofAny) {
       waiting.shift()?.();
     },
   });
+  return options;
 }
 
 async function history() {
@@ -83,10 +95,10 @@ const commands = {
   async reload() {
     begin(await history());
   },
-  // As the SDK's guide has it: `useChat({ id, messages, resume: true, sendAutomaticallyWhen })`.
+  // As `useChat` does where its options have it.
   async open() {
-    begin(await history(), lastAssistantMessageIsCompleteWithApprovalResponses);
-    resuming = chat.resumeStream();
+    const { resume } = begin(await history());
+    resuming = resume ? chat.resumeStream() : Promise.resolve();
     await within(new Promise((resolve) => setImmediate(resolve)));
   },
   // Sent, and looked at as soon as the first words are there.

@@ -140,7 +140,7 @@ async def test_a_second_question_leads_to_a_second_held_call(shopper: Caller, ma
         await page.do("send", text=first)
         asked = await page.do("send", text="transfer to ada")
         await page.do("open")
-        done = await page.do("answer", approved=True)
+        done = await page.do("answer", approved=True, tool="transfer")
     assert (WELL, [("transfer", "approval-requested")]) == (well(asked), tools(asked))
     assert (WELL, [("transfer", "output-available")], ["The money is there."]) == (well(done), tools(done), texts(done))
 
@@ -170,6 +170,19 @@ async def test_the_older_of_two_held_calls_is_told_to_its_end(
     assert (WELL, DEPLOYED, words) == (well(again), tools(loaded), texts(loaded))
     assert [("transfer", "approval-requested")] == tools(done) == tools(again)
     assert (WELL, [("transfer", "output-available")]) == (well(last), tools(last))
+
+
+async def test_the_guides_page_answers_the_older_of_two_questions(shopper: Caller, major: str) -> None:
+    """Loaded with both, as the first snippet of docs/ai-sdk.md has it: the yes is posted, and counts."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="deploy the shop")
+        await page.do("send", text="transfer to ada")
+        await page.do("open")
+        await page.do("settle")
+        done = await page.do("answer", approved=True, tool="deploy")
+    assert (WELL, 3) == (well(done), len(posts(done)))
+    assert DEPLOYED == tools({"messages": done["messages"][:2]})
 
 
 async def test_an_answer_that_needs_another_voter_asks_again_and_posts_once(
