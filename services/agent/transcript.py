@@ -151,8 +151,12 @@ class History:
         return any(each.turn_id == turn_id and each.interim and each.told_number is None for each in self.calls)
 
     def aside_in(self, turn_id: str) -> bool:
-        """Tell whether what the model says is chatter about a call that waits: it answers nobody who wrote since."""
-        return self.waits_in(turn_id) and not self.spoken_in(turn_id)
+        """Tell whether what the model says is chatter about a call that waits.
+
+        It is none where somebody wrote since, or where it says what became of another call.
+        """
+        heard = any(each.turn_id == turn_id and each.step > 1 for each in self.messages)
+        return self.waits_in(turn_id) and not heard
 
 
 def transcript(instructions: str, history: History) -> list[dict[str, Any]]:

@@ -130,6 +130,21 @@ async def test_a_late_outcome_says_whether_another_turn_goes_on_with_it(
     assert [idle] == [item.data["idle"] for item in agent.items("tool_call", "success")]
 
 
+async def test_what_is_said_of_an_outcome_is_no_chatter(agent_url: str) -> None:
+    """Where another call waits meanwhile, what the model says of the outcome is said to be shown all the same."""
+    model = ScriptedModel([says("", PAY), says("Please confirm."), says("", PAY), says("The first one is paid.")])
+    async with an_agent(agent_url, model) as agent:
+        pay = await a_held_call(agent, **AT_ONCE)
+        await agent.ended()
+        await agent.post(a_posted_message(text="pay again", message_id="m2"))
+        _, second = await agent.came(ToolCallProposed, 2)
+        await agent.post(opened(second, **ON_MESSAGE))
+        await agent.post(finished(pay))
+        await agent.ended(2)
+    said = [(item.data["text"], item.data.get("while_waiting")) for item in agent.items("message", "assistant")]
+    assert [("", None), ("Please confirm.", True), ("", None), ("The first one is paid.", None)] == said
+
+
 async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
     """By default the turn waits until its requester writes: the model sees the interim result and the new message."""
     model = ScriptedModel([says("", PAY), says("Still waiting for Grace."), says("It is paid.")])
