@@ -206,7 +206,7 @@ MUTANTS = (
         "signature-not-checked",
         "a token whose header is known needs no signature",
         "shared/contracts/signing.py",
-        "curve.verify(signed, text.encode())",
+        "curve.verify(text.encode(), signed)",
         "str(curve)",
         (*_PERMIT, "tests/unit/shared/test_signed.py"),
     ),
