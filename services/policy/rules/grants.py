@@ -34,6 +34,8 @@ from placet.policy.rules.limits import number_at
 from placet.policy.rules.model import Effect, Rulebook, Ruling
 from placet.policy.rules.verdicts import Verdict, judge_within
 
+#: How the rule of a verdict begins that a grant took the place of; its id follows.
+GRANTED = "grant:"
 #: What stands between names in lists, addresses, paths and links; a `?` too, but in a glob, where it is a character.
 _BETWEEN = r"""\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|#&=%"""
 _BETWEEN_NAMES = re.compile(f"[{_BETWEEN}]")
@@ -274,7 +276,7 @@ def standing_behind(grant: Grant, call: CallFacts, approval: ApprovalRule, direc
 def allowed_by(grant: Grant, verdict: Verdict, consent: Consent) -> Verdict:
     """Return the verdict on a held call that a grant lets through; it names the grant, its owner and the rule."""
     reason = f"Allowed from now on by {grant.owner}, who approved such a call held by rule {verdict.rule!r}."
-    rule = f"grant:{grant.grant_id}"
+    rule = f"{GRANTED}{grant.grant_id}"
     return replace(
         verdict, effect=Effect.ALLOW, rule=rule, reason=reason, model_reason="", approval=None, consent=consent
     )

@@ -20,6 +20,7 @@ from placet.domain.catalog import render_summary
 from placet.domain.trials import Change, Example, Outcome, Simulation
 from placet.policy.rules.call import CallFacts, facts_from
 from placet.policy.rules.explain import argument_problems
+from placet.policy.rules.grants import GRANTED
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
 from placet.policy.rules.staging import StagedEntry, wanted_entries
@@ -27,8 +28,6 @@ from placet.policy.rules.verdicts import VETO_WINDOW, Verdict, judge
 
 #: Examples kept of each kind of change.
 EXAMPLES_MAX = 3
-#: How the rule of a verdict begins that a grant took the place of.
-GRANTED = "grant:"
 #: What a call gets whose arguments do not fit the other rulebook's tool: the agent answers it itself.
 INVALID = "invalid"
 
