@@ -190,14 +190,15 @@ class Database:
         """Yield a connection inside one transaction; commit at the end, roll back on any error."""
         async with self._acquired() as raw:
             connection = Connection(raw)
-            transaction = await connection.told(_begin, raw)
+            # Entered, not started: the driver takes one whose BEGIN is cancelled for an oversight else, and says so.
+            transaction = await connection.told(_entered, raw)
             try:
                 yield connection
-            except BaseException:
+            except BaseException as error:
                 with suppress(*RAISED):
-                    await transaction.rollback()
+                    await transaction.__aexit__(type(error), error, error.__traceback__)
                 raise
-            await connection.told(transaction.commit)
+            await connection.told(transaction.__aexit__, None, None, None)
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
@@ -270,9 +271,9 @@ class Database:
             self._pool.terminate()
 
 
-async def _begin(raw: Any) -> Any:
+async def _entered(raw: Any) -> Any:
     transaction = raw.transaction()
-    await transaction.start()
+    await transaction.__aenter__()
     return transaction
 
 

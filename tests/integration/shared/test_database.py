@@ -76,3 +76,27 @@ async def test_a_result_s_digest_is_that_of_what_the_database_gives_back(databas
             found = (await connection.execute(asked)).scalar_one()
         await database.close()
     assert [data_digest(each) for each in given] == [data_digest(each) for each in found["all"]]
+
+
+@pytest.mark.parametrize("passes", range(1, 9))
+async def test_a_transaction_may_be_cancelled_while_it_begins(databases: Databases, passes: int) -> None:
+    """As the renewal of a lease is when its tool ends: the driver has nothing to complain of, the next one begins."""
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    with databases.fresh(lambda _: None) as url:
+        database = Database(url, service="dead_letters", pool_size=1)
+        async with database.single() as connection:
+            await connection.execute(sa.text("SELECT 1"))
+        begins = asyncio.create_task(_nothing_in(database))
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        begins.cancel()
+        await asyncio.gather(begins, return_exceptions=True)
+        await _nothing_in(database)
+        await database.close()
+    assert complaints == []
+
+
+async def _nothing_in(database: Database) -> None:
+    async with database.transaction():
+        pass
