@@ -222,7 +222,8 @@ class _Asking:
             model=settings.model,
             empty_arguments="{}" if speaks_anthropic(provider, name) else "",
             ids_taken=call_ids(self.messages),
-            calls_allowed=bool(self.tools) and self.tool_choice != "none",
+            # Calls in a last step are for whoever counts the steps to refuse: asking again would fare no better.
+            calls_allowed=bool(self.tools),
         )
         if not settings.stream:
             await self._say(answer.text)

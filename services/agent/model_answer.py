@@ -189,7 +189,7 @@ def _refuse_unusable(draft: Draft, *, calls_allowed: bool) -> None:
     if draft.finish_reason in {"tool_calls", "function_call"} and not draft.calls:
         raise UnusableAnswer("the model announced tool calls and made none")
     if draft.calls and not calls_allowed:
-        raise UnusableAnswer("the model called tools although it was told not to")
+        raise UnusableAnswer("the model called tools although it has none")
 
 
 def _raw(draft: Draft, calls: tuple[ProposedCall, ...], model: str) -> dict[str, Any]:

@@ -403,6 +403,15 @@ async def test_no_more_calls_is_told_to_the_provider(provider: Provider) -> None
 
 
 @pytest.mark.usefixtures("closing")
+async def test_calls_in_spite_of_that_are_an_answer(provider: Provider, *, stream: bool) -> None:
+    """Its turn ends by the limit of its steps and says so; asking again and again would only cost."""
+    async with serving(once(then=Answer(calls=(FIND,)))) as server:
+        answer = await Asker(server, provider, stream).ask(tool_choice="none")
+
+    assert (["find"], 1) == ([call.name for call in answer.calls], len(server.requests))
+
+
+@pytest.mark.usefixtures("closing")
 async def test_conversation_without_tools_sends_none(provider: Provider, *, stream: bool) -> None:
     """Nothing about tools is in the request."""
     async with serving(once(then=Answer(text="Hi."))) as server:

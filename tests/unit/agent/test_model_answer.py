@@ -177,8 +177,8 @@ def test_calls_count_even_when_the_finish_reason_is_stop() -> None:
     assert [("a", "f", "{}")] == proposed(assembled([piece(0, "a", "f", "{}")], finish="stop"))
 
 
-def test_calls_that_were_forbidden_make_the_answer_unusable() -> None:
-    """With tool_choice none nobody is there to run them."""
+def test_calls_of_a_model_without_tools_make_the_answer_unusable() -> None:
+    """A history with them would be refused by providers: no tools go with it."""
     with pytest.raises(UnusableAnswer):
         assembled([piece(0, "a", "f", "{}")], calls_allowed=False)
 
