@@ -103,7 +103,8 @@ class Writer:
             case changes.TurnEnded(_, end):
                 self.end = end
                 if reason := failure_of(end):
-                    yield {"type": "data-failure", "id": str(end["turn_id"]), "data": {"reason": reason}}
+                    data = {"reason": reason, **({"limit": end["limit"]} if end.get("limit") else {})}
+                    yield {"type": "data-failure", "id": str(end["turn_id"]), "data": data}
             case _:
                 yield from self._of_call(change)
 
@@ -139,7 +140,7 @@ class Writer:
                 yield self._request(call)
                 yield _approval_part(call)
         yield from self._end_step()
-        told = {name: self.end[name] for name in ("state", "reason", "final_answer") if self.end.get(name)}
+        told = {name: self.end[name] for name in ("state", "reason", "limit", "final_answer") if self.end.get(name)}
         reason = "tool-calls" if asks or not self.end else _FINISH.get(str(self.end["state"]), "other")
         yield {"type": "finish", "finishReason": reason, **({"messageMetadata": told} if told else {})}
         if failed := failure_of(self.end):

@@ -166,7 +166,7 @@ class CallAnswered:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """A turn is over: {turn_id, state, reason, final_answer, idle, open}."""
+    """A turn is over: {turn_id, state, reason, limit, final_answer, idle, open}."""
 
     reply_id: str
     end: Data

@@ -18,6 +18,7 @@ from placet.gateway.dialects.openai import (
     Goal,
     failure_of,
     final_text,
+    limit_of,
     shown_cards,
     shown_holder,
     shown_result,
@@ -42,6 +43,8 @@ class CompletionState:
     text: str = ""
     #: Why the turn failed; empty where it did not.
     failure: str = ""
+    #: Which limit ended it, {limit, reason}; empty where none did.
+    limit: dict[str, str] = field(default_factory=dict)
     calls: tuple[dict[str, Any], ...] = ()
     #: Whether what is said next is a paragraph of its own.
     parted: bool = False
@@ -94,7 +97,7 @@ class CompletionState:
                 # What the model was saying goes on in a paragraph of its own.
                 self.parted = True
             case changes.TurnEnded(_, end):
-                self.failure = failure_of(end)
+                self.failure, self.limit = failure_of(end), limit_of(end)
                 if text := final_text(end):
                     yield from self._say(text)
 
@@ -123,6 +126,7 @@ class CompletionState:
             "approvals": shown_cards(self.log.waiting),
             "calls": list(self.calls),
             "holder": shown_holder(self.goal.held(self.log)),
+            **self.limit,
         }
 
 

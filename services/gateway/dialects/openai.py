@@ -144,6 +144,14 @@ def failure_of(end: Data) -> str:
     return "" if end["state"] == "finished" else str(end.get("reason") or end["state"])
 
 
+def limit_of(end: Data) -> dict[str, str]:
+    """Return which limit ended a turn and the words about it, {limit, reason}; empty where none did.
+
+    An answer at the last step is whole, so it is completed: SDKs take an incomplete one for a failure.
+    """
+    return {"limit": str(end["limit"]), "reason": str(end.get("reason") or "")} if end.get("limit") else {}
+
+
 def waits_note(language: str, calls: Iterable[Call], public_url: str = "") -> str:
     """Return the words about calls that wait, with the page where each is decided; empty where none does.
 

@@ -48,6 +48,8 @@ class ResponsePlacet(BaseModel):
 
     approvals: list[WaitingRequest]
     holder: HoldingPeople | None = Field(description="null: the agent answers.")
+    limit: str | None = Field(default=None, description="Which limit ended the turn, such as `steps`.")
+    reason: str | None = Field(default=None, description="What people are told of that.")
 
 
 class CompletionPlacet(ResponsePlacet):

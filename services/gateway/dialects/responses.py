@@ -24,6 +24,7 @@ from placet.gateway.dialects.openai import (
     failure_of,
     final_text,
     item_id,
+    limit_of,
     request_id,
     shown_cards,
     shown_holder,
@@ -47,6 +48,8 @@ class ResponseState:
     log: ConversationState = field(default_factory=ConversationState)
     #: Why the turn failed; empty where it did not.
     failure: str = ""
+    #: Which limit ended it, {limit, reason}; empty where none did.
+    limit: dict[str, str] = field(default_factory=dict)
     output: list[dict[str, Any]] = field(default_factory=list)
     #: The requests that were told: one for each version of a call that was shown.
     asked: frozenset[str] = frozenset()
@@ -112,7 +115,7 @@ class ResponseState:
         """Return the response as it stands."""
         error = {"code": "server_error", "message": self.failure} if status == "failed" else None
         waiting = [] if status == "in_progress" and not self.output else self.log.waiting
-        placet = {"approvals": shown_cards(waiting), "holder": shown_holder(self.goal.held(self.log))}
+        placet = {"approvals": shown_cards(waiting), "holder": shown_holder(self.goal.held(self.log)), **self.limit}
         return {
             "id": self.response_id,
             "object": "response",
@@ -155,7 +158,7 @@ class ResponseState:
             case changes.OperatorSpoke(message_id, operator, text):
                 yield from self._say(message_id, text, placet={"operator": operator})
             case changes.TurnEnded(_, end):
-                self.failure = failure_of(end)
+                self.failure, self.limit = failure_of(end), limit_of(end)
                 if text := final_text(end):
                     yield from self._say(f"{end['turn_id']}.final", text)
 

@@ -8,9 +8,11 @@ import pytest
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer
-from placet.gateway.dialects.ag_ui import interrupt_of
+from placet.gateway.conversations.items import Item
+from placet.gateway.dialects.ag_ui import AgUiState, Goal, interrupt_of
 from placet.gateway.dialects.ag_ui_routes import RunIn
 from placet.gateway.dialects.changes import Call
+from placet.gateway.dialects.conversation_state import fold
 
 DIGEST = "d" * 64
 
@@ -21,6 +23,17 @@ def test_an_interrupt_names_what_is_shown_and_until_when() -> None:
     asked = interrupt_of(Call("k", "t", "t", "deploy", {}, card), {"interruptId": "i", "kind": "stale-card"})
     assert (f"a.{DIGEST}", "2030-01-01") == (asked["id"], asked["expiresAt"])
     assert {"kind": "stale-card"} == asked["metadata"]["placet"]["problem"]
+
+
+def test_a_run_says_which_limit_ended_it() -> None:
+    """By its name beside the words, as the feed does."""
+    end = {"state": "finished", "reason": "All used.", "limit": "steps"}
+    state, events = AgUiState(Goal("thread", "run", message_id="u")), list[dict[str, Any]]()
+    turn: list[dict[str, Any]] = [{"state": "started", "message_id": "u"}, {**end, "idle": True, "open": []}]
+    for number, data in enumerate(turn, 1):
+        state, made = fold(state, Item(number, "turn", "2026-01-01T00:00:00+00:00", {"turn_id": "t", **data}))
+        events += made
+    assert ("RUN_FINISHED", end) == (events[-1]["type"], events[-1]["result"])
 
 
 def run_in(**more: Any) -> RunIn:

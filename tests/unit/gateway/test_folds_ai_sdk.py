@@ -264,6 +264,17 @@ def test_a_late_outcome_behind_its_turn_keeps_the_stream_where_another_turn_goes
     assert idle == replay(begin(Goal("7", message_id="u1", newest=len(items))), items)[0].done
 
 
+@pytest.mark.parametrize(("state", "kind"), [("finished", "finish"), ("failed", "data-failure")])
+def test_a_turn_says_which_limit_ended_it(state: str, kind: str) -> None:
+    """By its name, not in words alone: a page may offer to go on."""
+    ended = {"is": "turn", "state": state, "idle": True, "open": [], "reason": "All used.", "limit": "steps"}
+    items = [each for each in numbered([dict(WRITTEN), dict(STARTED), spoke(1), ended]) if isinstance(each, Item)]
+    _, chunks = replay(begin(Goal("7", message_id="u1")), items)
+    (chunk,) = (each for each in chunks if each["type"] == kind)
+    told = chunk["messageMetadata"] if kind == "finish" else chunk["data"]
+    assert ("steps", "All used.") == (told["limit"], told["reason"])
+
+
 @pytest.mark.parametrize("version", ["6", "7"])
 def test_a_stop_is_over_when_its_reply_is(version: Any) -> None:
     """A call has its result before its card is over: until then the reply is told again to who asks for another one."""

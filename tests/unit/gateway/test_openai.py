@@ -85,6 +85,19 @@ def test_a_failed_turn_is_a_failed_response() -> None:
     )
 
 
+def test_a_turn_that_ends_with_its_last_step_says_so() -> None:
+    """Beside an answer that is whole: for SDKs an incomplete response, or one that was cut, is no answer."""
+    told = {"limit": "steps", "reason": "The assistant had used all its 3 steps."}
+    ended = {"turn_id": "t", "state": "finished", "idle": True, "open": [], **told}
+    items = [*a_log(said("Half of it."))[:2], Item(3, "turn", AT, ended)]
+    response, _ = replay(ResponseState(Goal("c", 0), "resp_0_0_c", "default", 0), items)
+    completion, _ = replay(CompletionState(Goal("c", 0), "chatcmpl-1", "default", 0), items)
+    whole, (last,) = completion.completion(None), completion.end(None, counts=True)
+    shown = [each["placet"] for each in (response.end(None)["response"], whole, last)]
+    assert [told] * 3 == [{name: each.get(name) for name in told} for each in shown]
+    assert ("completed", "stop") == (response.status, whole["choices"][0]["finish_reason"])
+
+
 def test_texts_of_several_steps_are_paragraphs_and_tools_stand_beside() -> None:
     """No `tool_calls`: a client would answer them."""
     items = a_log(said("One"), call("proposed"), call("success", kind="succeeded"), said("Two", 2))
