@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 Kind = Literal["internal", "server", "consumer", "client"]
+
+#: How long the end of a process waits for a collector, in seconds: what is left of a trace is worth no more.
+FLUSH_SECONDS = 2.0
 
 
 class Tracing:
@@ -37,11 +41,14 @@ class Tracing:
         self._provider = TracerProvider(resource=Resource.create({"service.name": f"placet-{service}"}))
         self._provider.add_span_processor(SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter))
 
-    def stop(self) -> None:
-        """Send what is left and export nothing more."""
+    def stop(self, flush_seconds: float = FLUSH_SECONDS) -> None:
+        """Export nothing more; send what is left, as far as the collector takes it within some seconds."""
         provider, self._provider = self._provider, None
         if provider is not None:
-            provider.shutdown()
+            # It would wait for 30 s, and takes no other word for it. A process that ends leaves the thread behind.
+            flushing = Thread(target=provider.shutdown, name="traces", daemon=True)
+            flushing.start()
+            flushing.join(flush_seconds)
 
     def current(self) -> str:
         """Return the traceparent of the span that is open here; empty where none is."""
@@ -95,6 +102,6 @@ TRACING = Tracing()
 def set_up_tracing(service: str, endpoint: str) -> None:
     """Export the spans of this process to `endpoint`, an OTLP/HTTP collector such as http://collector:4318."""
     if endpoint:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from placet.runtime.span_exports import exporter_to  # noqa: PLC0415 - only where traces are exported
 
-        TRACING.export(service, OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces"))
+        TRACING.export(service, exporter_to(endpoint))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
+from threading import Event
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
+from placet.runtime.span_exports import TellingOnce
 from placet.runtime.tracing import Tracing
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -59,3 +65,54 @@ def test_an_error_marks_the_span(tracing: Tracing, exporter: InMemorySpanExporte
         raise LookupError
     (span,) = exporter.get_finished_spans()
     assert "ERROR" == span.status.status_code.name
+
+
+class Slow(SpanExporter):
+    """A collector that takes what it is sent, and answers after five seconds."""
+
+    def __init__(self) -> None:
+        self.taken: list[ReadableSpan] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Answer late."""
+        Event().wait(5)
+        self.taken += spans
+        return SpanExportResult.SUCCESS
+
+
+def test_a_collector_that_does_not_answer_holds_up_no_end() -> None:
+    """A service that is told to stop has promised until when it has."""
+    tracing, exporter = Tracing(), Slow()
+    tracing.export("policy", exporter)
+    with tracing.span("handle", PARENT):
+        pass
+    tracing.stop(flush_seconds=0.01)
+    assert ([], False) == (exporter.taken, tracing.on)
+
+
+class Failing(SpanExporter):
+    """A collector that is away for some batches, of each of which the exporter says several things."""
+
+    def __init__(self, words: logging.Logger, arrives: str) -> None:
+        self._words = words
+        self._arrives = list(arrives)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write why it tries again, and that it gives up."""
+        if self._arrives.pop(0) == "y":
+            return SpanExportResult.SUCCESS
+        self._words.warning("%d spans refused.", len(spans))
+        self._words.error("Given up.")
+        return SpanExportResult.FAILURE
+
+
+def test_a_collector_that_is_away_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One line with the cause when spans begin to be lost, and one when they arrive again; no other from anybody."""
+    words = logging.getLogger("tests.exporter")
+    exporter = TellingOnce(Failing(words, "ynnyyn"), words)
+    with capture_logs() as logs:
+        for _ in range(6):
+            exporter.export([])
+    lost = ("traces.lost", "0 spans refused.")
+    assert [lost, ("traces.arrive_again", None), lost] == [(each["event"], each.get("reason")) for each in logs]
+    assert [] == caplog.records

@@ -1,0 +1,54 @@
+"""What exports spans: imported only where traces are exported, because it loads OpenTelemetry's exporter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import structlog
+from opentelemetry.exporter.otlp.proto.http import trace_exporter
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+log = structlog.get_logger(__name__)
+
+
+def exporter_to(endpoint: str) -> SpanExporter:
+    """Return what sends spans to a collector, OTLP over HTTP, such as http://collector:4318."""
+    exporter = trace_exporter.OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")
+    return TellingOnce(exporter, logging.getLogger(trace_exporter.__name__))
+
+
+class TellingOnce(SpanExporter):
+    """An exporter of which one line says that spans are lost, and one that they arrive again.
+
+    The exporter writes several for each batch, and a batch is due every five seconds.
+    """
+
+    def __init__(self, exporter: SpanExporter, words: logging.Logger) -> None:
+        """Keep to itself what `exporter` writes to `words`."""
+        self._exporter = exporter
+        self._lost = False
+        #: What the exporter said first of the newest batch: the later ones name no cause.
+        self._why = ""
+        words.addFilter(self._hear)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send a batch."""
+        self._why = ""
+        result = self._exporter.export(spans)
+        lost = result is not SpanExportResult.SUCCESS
+        if lost and not self._lost:
+            log.warning("traces.lost", reason=self._why)
+        elif self._lost and not lost:
+            log.warning("traces.arrive_again")
+        self._lost = lost
+        return result
+
+    def shutdown(self) -> None:
+        """Send nothing more."""
+        self._exporter.shutdown()
+
+    def _hear(self, record: logging.LogRecord) -> bool:
+        self._why = self._why or record.getMessage()
+        return False
