@@ -457,6 +457,7 @@ CREATE TABLE executor.executions (
   permit_id VARCHAR NOT NULL,
   permit_issuer VARCHAR NOT NULL,
   permit_expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  answer_id VARCHAR,
   permit VARCHAR NOT NULL,
   call VARCHAR NOT NULL,
   cause JSONB NOT NULL,
@@ -491,6 +492,8 @@ CREATE TABLE executor.executions (
 CREATE INDEX ix_executions_leases ON executor.executions (pool, lease_until) WHERE state IN ('running', 'verifying')
 ;;
 CREATE INDEX ix_executions_unknown ON executor.executions (pool) WHERE state = 'unknown'
+;;
+CREATE UNIQUE INDEX ix_executions_answers ON executor.executions (answer_id) WHERE answer_id IS NOT NULL AND state IN ('committing', 'running', 'verifying')
 ;;
 CREATE TABLE executor.history (
   id BIGINT GENERATED ALWAYS AS IDENTITY,

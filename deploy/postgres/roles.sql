@@ -94,7 +94,7 @@ BEGIN
             ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor', 'agent') THEN
                 -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
                 -- calls are judged now; policy, who may have asked for a call; who begins calls, what is stopped; and
-                -- executors, which calls will not be staged and which have their answer; and nothing else.
+                -- executors, which calls will not be staged, which were approved and which have their answer; and nothing else.
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
                 IF to_regclass('"read".api_keys') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".api_keys TO %I', role);
@@ -107,6 +107,9 @@ BEGIN
                 END IF;
                 IF service = 'executor' AND to_regclass('"read".answered_calls') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".answered_calls TO %I', role);
+                END IF;
+                IF service = 'executor' AND to_regclass('"read".approved_calls') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".approved_calls TO %I', role);
                 END IF;
                 IF service = 'policy' AND to_regclass('"read".askers') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".askers, "read".key_makers TO %I', role);

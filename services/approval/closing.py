@@ -119,17 +119,25 @@ def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Messag
         return notices.refused(approval)
     if approval.closed_at is None:
         raise ValueError(f"approval {approval.approval_id} is not closed")
+    call = approval.call
+    alone = call.step and not approval.approval_rule.independent
     permit = issue_permit(
         signer,
-        approval.call,
+        call,
         pool=approval.pool,
         reference=approval.approval_id,
         now=approval.closed_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
-        consent=replace(consent, rule=approval.rule, rulebook=approval.rulebook_digest),
-        mode="commit" if approval.call.tool == COMMIT_TOOL else "run",
+        consent=replace(
+            consent,
+            answer=f"{call.turn_id}:{call.step}" if alone else "",
+            position=call.position if alone else 0,
+            rule=approval.rule,
+            rulebook=approval.rulebook_digest,
+        ),
+        mode="commit" if call.tool == COMMIT_TOOL else "run",
     )
-    return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call.bare(), permit=permit)
+    return ToolCallPermitted(tenant=call.tenant, pool=approval.pool, call=call.bare(), permit=permit)
 
 
 def _staged_permits(approval: Approval, signer: Signer, consent: Consent) -> Iterator[Message]:

@@ -15,6 +15,11 @@ VIEWS = {
     """,
     # For services that need no more than whether people are asked in a conversation.
     "card_times": "SELECT tenant, conversation_id, approval_id, created_at, closed_at FROM approval.approvals",
+    # Calls that wait for others of the same answer, for those that come after them.
+    "approved_calls": """
+        SELECT call_id FROM approval.approvals
+        WHERE state = 'approved' AND NOT coalesce(CAST(approval_rule ->> 'independent' AS boolean), false)
+    """,
     "approval_words": "SELECT tenant, word, is_open, created_at, approval_id FROM approval.words",
     # What was signed for an edit has the arguments as they were typed: told where people may see all of them.
     "decisions": """

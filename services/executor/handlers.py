@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from placet.contracts.errors import Refused, SecurityAlert
+from placet.contracts.errors import NotYet, Refused, SecurityAlert
 from placet.contracts.messages import (
     COMMIT_TOOL,
     AbandonCall,
@@ -61,16 +61,16 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
     try:
         taken, waited = await store.claim(work, wanted, worker.holder)
         await _begin(taken, wanted, work, worker, waited=waited)
-        replay = await _replay({key: each for key, each in wanted.items() if key not in taken}, work, worker)
+        missed = await _why_missed({key: each for key, each in wanted.items() if key not in taken}, work, worker)
     except Outage:
         # None of them has begun, and nobody knows whether this was committed.
         for key in taken:
             worker.doubt(wanted[key][0].attempt)
         raise
-    if replay:
+    if missed:
         # What was taken begins, whatever becomes of its neighbour.
         await worker.units.finish(work)
-        raise SecurityAlert(replay)
+        raise missed
 
 
 async def _begin(
@@ -96,19 +96,26 @@ async def _begin(
             work.act(partial(count_answer, answer, known=each.attempt.call.tool in worker.specs))
 
 
-async def _replay(missed: Mapping[str, tuple[Wanted, Admission]], work: Work, worker: Worker) -> str:
-    """Return which permit of these was used again; empty where they are events that merely came twice."""
+async def _why_missed(
+    missed: Mapping[str, tuple[Wanted, Admission]], work: Work, worker: Worker
+) -> SecurityAlert | NotYet | None:
+    """Return what is wrong with one of these, which were not taken; None where they are events that came twice.
+
+    Of a permit that nobody used the turn has not come: others of the same answer go on.
+    """
     if not missed:
-        return ""
+        return None
     takers = await store.takers(work.connection, [each.attempt.call.call_id for each, _ in missed.values()])
-    replay = ""
+    wrong: SecurityAlert | NotYet | None = None
     for key, (each, admission) in missed.items():
         call_id = each.attempt.call.call_id
         if takers.get(call_id) == key:
             await _take_up(each, admission, work, worker)
+        elif each.permit.answer and call_id not in takers:
+            wrong = NotYet("other calls of the same answer have not ended")
         else:
-            replay = f"replayed permit {each.permit.jti}: call {call_id} was taken before"
-    return replay
+            wrong = SecurityAlert(f"replayed permit {each.permit.jti}: call {call_id} was taken before")
+    return wrong
 
 
 async def _take_up(wanted: Wanted, admission: Admission, work: Work, worker: Worker) -> None:

@@ -43,6 +43,8 @@ EXECUTIONS = sa.Table(
     column("permit_id", sa.String),
     column("permit_issuer", sa.String),
     column("permit_expires_at", MOMENT),
+    #: The answer of the model whose calls run one at a time; null where it may run beside others.
+    column("answer_id", sa.String, nullable=True),
     #: The signed permit; verified again before another attempt. Empty where the call was given up before it came.
     column("permit", sa.String),
     #: The ToolCall as JSON, its arguments byte for byte. Empty likewise.
@@ -88,6 +90,13 @@ EXECUTIONS = sa.Table(
     sa.CheckConstraint("mode IN ('stage', 'commit', 'staged_call')", name="mode_known"),
     sa.UniqueConstraint("permit_id"),
     sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text(_one_of(LEASED))),
+    # Whatever was looked at before: no two calls of one answer run at once.
+    sa.Index(
+        "ix_executions_answers",
+        "answer_id",
+        unique=True,
+        postgresql_where=sa.text(f"answer_id IS NOT NULL AND {_one_of(frozenset(_STORED) - ANSWERED)}"),
+    ),
     sa.Index("ix_executions_unknown", "pool", postgresql_where=sa.text("state = 'unknown'")),
     # Room for the row as it ends, on the same page: then only what changed is logged.
     schema="executor",

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from placet.contracts.canonical import call_digest
 from placet.contracts.errors import SecurityAlert
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import call_id, derived_id
 from placet.contracts.messages.message import Digest, Value
 from placet.contracts.messages.stage import OnFailure, StagedCall, WorkspaceBase
 from placet.contracts.messages.tool_calls import Pool, ToolCall
@@ -61,6 +61,12 @@ class Permit(Value):
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
     after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
+    answer: str = Field(
+        default="",
+        description="The answer of the model that proposed it, `<turn>:<step>`, whose calls run one at a time; empty "
+        "where it may run beside them.",
+    )
+    position: int = Field(default=0, description="Its place among the calls of that answer, from 0.")
     base: WorkspaceBase | None = Field(
         default=None,
         description="What the call reads beneath its workspace; of a staged call its permit to stage says it.",
@@ -94,6 +100,12 @@ class Permit(Value):
         return self.iss == HELD_BY
 
     @property
+    def earlier(self) -> list[str]:
+        """The calls of the same answer that stand before it, where they do not run beside each other."""
+        turn_id, _, step = self.answer.rpartition(":")
+        return [call_id(turn_id, int(step), position) for position in range(self.position)] if turn_id else []
+
+    @property
     def has_consent(self) -> bool:
         """Whether a person's yes is behind it: to this call, or by a grant to all like it."""
         return bool(self.by or self.groups)
@@ -115,6 +127,8 @@ class Consent:
     conditions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rule: str = ""
     rulebook: str = ""
+    answer: str = ""
+    position: int = 0
 
     @property
     def people(self) -> dict[str, Any]:
@@ -165,6 +179,8 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         digest=call.digest,
         reference=reference,
         after=list(consent.after),
+        answer=consent.answer,
+        position=consent.position,
         **consent.people,
         rule=consent.rule,
         rulebook=consent.rulebook,

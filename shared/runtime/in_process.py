@@ -109,11 +109,16 @@ class InProcessBus:
         async with queue.limit:
             queue.waiting -= 1
             await self._handle(queue, local)
-        for body, attempt in local.retries:
-            if not self._running:
-                raise PublishFailed("the bus stopped before the retry")
-            await asyncio.sleep(retry_delay(attempt))
-            await self._deliver(queue, Delivery(queue.name, body, {ATTEMPT_HEADER: attempt}))
+        # Each by itself: what comes again may wait for its neighbour.
+        retries = (self._deliver_again(queue, body, attempt) for body, attempt in local.retries)
+        for failure in filter(None, await asyncio.gather(*retries, return_exceptions=True)):
+            raise failure
+
+    async def _deliver_again(self, queue: _LocalQueue, body: bytes, attempt: int) -> None:
+        if not self._running:
+            raise PublishFailed("the bus stopped before the retry")
+        await asyncio.sleep(retry_delay(attempt))
+        await self._deliver(queue, Delivery(queue.name, body, {ATTEMPT_HEADER: attempt}))
 
     async def _handle(self, queue: _LocalQueue, delivery: Delivery) -> None:
         task = asyncio.current_task()

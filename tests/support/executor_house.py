@@ -51,13 +51,14 @@ def make_schema(url: str) -> None:
     create_tables("executor")(url)
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
-        # What the gateway shows of its keys and stops, policy of its verdicts, and the agent of its calls.
+        # What the gateway shows of its keys and stops, policy of its verdicts, and approval and the agent of calls.
         connection.execute(sa.text('CREATE SCHEMA "read"'))
         connection.execute(sa.text('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)'))
         stops = "stop_id text, tenant text, tool text, agent text, reason text"
         connection.execute(sa.text(f'CREATE TABLE "read".stops ({stops})'))
         connection.execute(sa.text('CREATE TABLE "read".verdicts (call_id text, effect text)'))
         connection.execute(sa.text('CREATE TABLE "read".answered_calls (call_id text)'))
+        connection.execute(sa.text('CREATE TABLE "read".approved_calls (call_id text)'))
     engine.dispose()
 
 
@@ -113,7 +114,8 @@ class Premises:
         at = changes.get("at", datetime.now(UTC))
         more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime}
         after, by, keys = (changes.get(name, ()) for name in ("after", "by", "said_with"))
-        own = {name: changes[name] for name in ("groups", "listed", "conditions") if name in changes}
+        names = ("groups", "listed", "conditions", "answer", "position")
+        own = {name: changes[name] for name in names if name in changes}
         consent = Consent(after, by, keys, **own)
         permit = issue_permit(signer, call, pool=pool, mode=changes.get("mode", "run"), **more, consent=consent)
         return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit, plan=changes.get("plan"))

@@ -9,15 +9,25 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
 
-from placet.contracts.messages import Message, ToolCall, ToolCallFinished
+from placet.contracts.messages import Message, ToolCall, ToolCallFinished, ToolCallPermitted
 from placet.contracts.topology import Destination, QueueSpec, executor_queue
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
 from placet.runtime.rabbit import RabbitBus, declare_topology
 from tests.builders import an_envelope, an_event
 from tests.support.executor_house import Premises
+from tests.support.executor_tools import BEGUN
 
 ROOT = Path(__file__).parents[2]
+
+
+async def has_begun(process: Process) -> None:
+    """Return when a tool of `process` has begun."""
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if line.decode().strip() == BEGUN:
+            return
+    raise AssertionError("the executor ended before its tool had begun")
 
 
 class Processes:
@@ -56,7 +66,11 @@ class Processes:
 
     async def permit(self, call: ToolCall) -> None:
         """Send a permit for `call` to the pool `default`."""
-        event = an_event(self.place.permitted(call))
+        await self.send(self.place.permitted(call))
+
+    async def send(self, permitted: ToolCallPermitted) -> None:
+        """Send a permit to the pool `default`."""
+        event = an_event(permitted)
         destination = Destination("executions", "default")
         await self.bus.publish(destination, an_envelope(event), message_id=event.id, mandatory=True)
 

@@ -25,6 +25,8 @@ from placet.runtime.sql import Connection
 from placet.runtime.work import Cause, Change, Work
 
 QUERIES = load_queries(__file__)
+#: What a row has of its call as it is.
+_OF_CALL = ("call_id", "tenant", "conversation_id", "tool", "schema_digest", "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,7 @@ async def claim(
     found = await work.execute_once(
         QUERIES.claim,
         keys=[key for key, *_ in rows],
-        call_ids=[attempt.call.call_id for _, attempt, *_ in rows],
-        tenants=[attempt.call.tenant for _, attempt, *_ in rows],
-        conversation_ids=[attempt.call.conversation_id for _, attempt, *_ in rows],
-        tools=[attempt.call.tool for _, attempt, *_ in rows],
-        schema_digests=[attempt.call.schema_digest for _, attempt, *_ in rows],
+        **{f"{name}s": [getattr(attempt.call, name) for _, attempt, *_ in rows] for name in _OF_CALL},
         idempotents=[idempotent for *_, idempotent, _ in rows],
         permit_ids=[permit.jti for _, _, permit, *_ in rows],
         permit_issuers=[permit.iss for _, _, permit, *_ in rows],
@@ -122,7 +120,8 @@ async def claim(
         modes=[None if permit.mode == "run" else permit.mode for _, _, permit, *_ in rows],
         plans=[attempt.plan and attempt.plan.model_dump_json() for _, attempt, *_ in rows],
         api_keys=[" ".join(permit.keys) for _, _, permit, *_ in rows],
-        agents=[attempt.call.agent for _, attempt, *_ in rows],
+        answers=[permit.answer or None for _, _, permit, *_ in rows],
+        earlier=[" ".join(permit.earlier) for _, _, permit, *_ in rows],
         pool=rows[0][1].pool,
         begun_at=rows[0][1].begun_at,
         worker=holder.worker,
@@ -133,7 +132,7 @@ async def claim(
 
 
 async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, str]:
-    """Return of calls that were taken the event that led to it."""
+    """Return of calls that were taken the event that led to it; an empty text of those that are no more."""
     rows = await connection.run(QUERIES.takers, call_ids=call_ids)
     return {row["call_id"]: row["taken_by"] for row in rows}
 

@@ -2,29 +2,43 @@
 -- Times are the database's clock, never a worker's.
 
 -- name: claim
--- Rows of calls that nobody took, in the order of their ids: two executors with the same calls cannot lock each other
--- out.
+-- Rows of calls that nobody took, in the order of their answers and ids: two executors with the same calls cannot lock
+-- each other out. Left without a row is, too, what comes after a call of the same answer that was approved, and what
+-- would run beside one, which the unique key of answers tells whoever is faster.
 wanted AS (
     SELECT * FROM unnest(
         :keys::text[], :call_ids::text[], :tenants::text[], :conversation_ids::text[], :tools::text[],
         :schema_digests::text[], :idempotents::boolean[], :permit_ids::text[], :permit_issuers::text[],
         :permit_ends::timestamptz[], :permits::text[], :calls::text[], :causes::jsonb[], :states::text[],
-        :errors::text[], :modes::text[], :plans::text[], :api_keys::text[], :agents::text[]
+        :errors::text[], :modes::text[], :plans::text[], :api_keys::text[], :agents::text[], :answers::text[],
+        :earlier::text[]
     ) AS given (
         key, call_id, tenant, conversation_id, tool, schema_digest, idempotent, permit_id, permit_issuer,
-        permit_expires_at, permit, call, cause, state, error, mode, plan, api_keys, agent
+        permit_expires_at, permit, call, cause, state, error, mode, plan, api_keys, agent, answer, earlier
     )
 ), taken AS (
     INSERT INTO executor.executions (
         call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state, fence, worker, lease_until,
-        permit_id, permit_issuer, permit_expires_at, permit, call, cause, begun_at, finished_at, error, mode, plan
+        permit_id, permit_issuer, permit_expires_at, answer_id, permit, call, cause, begun_at, finished_at, error,
+        mode, plan
     )
     SELECT call_id, tenant, conversation_id, tool, schema_digest, :pool, idempotent, state, (state = 'running')::int,
         :worker, CASE state WHEN 'running' THEN clock_timestamp() + :lease::interval END, permit_id, permit_issuer,
-        permit_expires_at, permit, call, cause, CASE state WHEN 'running' THEN :begun_at::timestamptz END,
+        permit_expires_at, answer, permit, call, cause, CASE state WHEN 'running' THEN :begun_at::timestamptz END,
         CASE state WHEN 'running' THEN NULL ELSE clock_timestamp() END, error, mode, plan
     FROM wanted WHERE NOT EXISTS (SELECT FROM executor.past_calls AS p WHERE p.call_id = wanted.call_id)
-    ORDER BY call_id
+        -- Ids, separated by spaces; each is found by its key, and most calls have none.
+        AND NOT (wanted.state = 'running' AND wanted.earlier <> '' AND EXISTS (
+            SELECT FROM unnest(string_to_array(wanted.earlier, ' ')) AS e (call_id)
+            CROSS JOIN LATERAL (SELECT FROM read.approved_calls AS a WHERE a.call_id = e.call_id LIMIT 1) AS approved
+            WHERE coalesce(
+                (SELECT x.state IN ('running', 'verifying', 'committing') FROM executor.executions AS x
+                 WHERE x.call_id = e.call_id),
+                (SELECT false FROM read.answered_calls AS d WHERE d.call_id = e.call_id LIMIT 1),
+                true
+            )
+        ))
+    ORDER BY answer, call_id
     ON CONFLICT DO NOTHING RETURNING call_id
 ), over AS MATERIALIZED (
     -- After every wait for another transaction, also for a row that is not taken then.
@@ -69,7 +83,9 @@ SELECT
     EXISTS (SELECT FROM read.api_keys WHERE key_id = ANY (:keys::text[]) AND revoked_at IS NOT NULL) AS revoked
 
 -- name: takers
-SELECT call_id, cause ->> 'id' AS taken_by FROM executor.executions WHERE call_id = ANY (:call_ids::text[])
+SELECT call_id, '' AS taken_by FROM executor.past_calls WHERE call_id = ANY (:call_ids::text[])
+UNION ALL
+SELECT call_id, cause ->> 'id' FROM executor.executions WHERE call_id = ANY (:call_ids::text[])
 
 -- name: take_up
 -- A call that this very process has claimed at one of these moments, and that nobody has begun.

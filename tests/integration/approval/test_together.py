@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from pydantic_core import from_json
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import (
@@ -22,7 +23,7 @@ from placet.contracts.messages import (
     ToolCallRefused,
 )
 from placet.contracts.permit import comes_after
-from placet.contracts.signing import Signer, create_keys, load_signer
+from placet.contracts.signing import Signer, create_keys, load_signer, payload_of
 from tests.builders import a_call, an_approval_rule, an_event
 from tests.support.approval_builders import a_decision, a_request, claims_of, some_claims
 from tests.support.approval_races import Replicas, end_states, some_cards
@@ -198,3 +199,8 @@ async def test_calls_that_are_approved_together_run_in_the_order_of_the_model(
     assert [two, three, four, other.call_id] == [each.call.call_id for each in permits]
     expected = [[], [], [], []] if independent else [[], [two], [two, three], []]
     assert expected == [comes_after(each.permit).calls for each in permits]
+    places = [("turn-9:2", 1), ("turn-9:2", 2), ("turn-9:2", 3), ("turn-9:3", 0)]
+    claims = [from_json(payload_of(each.permit)) for each in permits]
+    assert ([("", 0)] * 4 if independent else places) == [
+        (each.get("answer", ""), each.get("position", 0)) for each in claims
+    ]

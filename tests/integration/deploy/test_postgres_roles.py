@@ -32,6 +32,7 @@ EXTRA = (
     "CREATE VIEW read.askers AS SELECT tenant, conversation_id, relayed_by AS people FROM gateway.conversations",
     "CREATE VIEW read.key_makers AS SELECT tenant, person, created_by FROM gateway.api_keys",
     "CREATE VIEW read.answered_calls AS SELECT call_id FROM agent.tool_calls",
+    "CREATE VIEW read.approved_calls AS SELECT call_id FROM approval.approvals",
     "CREATE VIEW read.card_times AS SELECT conversation_id, closed_at FROM approval.approvals",
     "CREATE VIEW read.taken_conversations AS SELECT tenant, conversation_id FROM agent.conversations",
     "CREATE TABLE public.alembic_version (version_num text)",
@@ -121,7 +122,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     if schema == "read":
         keys = service in {"approval", "policy", "executor", "agent"} and name == "api_keys"
         keys |= service in {"executor", "notifier", "agent", "jobs"} and name == "stops"
-        keys |= service == "executor" and name == "answered_calls"
+        keys |= service == "executor" and name in {"answered_calls", "approved_calls"}
         keys |= service == "jobs" and name in {"card_times", "taken_conversations"}
         keys |= service == "policy" and name in {"askers", "key_makers"}
         sees = (

@@ -5,22 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from asyncio.subprocess import Process
 
 import pytest
 
 from placet.executor.states import State
-from tests.support.executor_processes import Processes
-from tests.support.executor_tools import BEGUN
-
-
-async def has_begun(process: Process) -> None:
-    """Return when a tool of `process` has begun."""
-    assert process.stdout is not None
-    async for line in process.stdout:
-        if line.decode().strip() == BEGUN:
-            return
-    pytest.fail("the executor ended before its tool had begun")
+from tests.support.executor_processes import Processes, has_begun
 
 
 async def test_a_killed_executor_loses_nothing_and_repeats_nothing(processes: Processes) -> None:

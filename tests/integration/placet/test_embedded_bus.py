@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,6 +51,28 @@ async def test_nothing_is_delivered_while_a_service_does_not_run(database_url: s
     opening = [f"refused while {name} opens" for name in NAMES for _ in NAMES]
     closing = [f"refused while {name} closes" for name in reversed(NAMES) for _ in NAMES]
     assert [*opening, *(f"{name} got it at work" for name in NAMES), *closing] == told
+
+
+async def test_what_comes_again_waits_for_no_neighbour() -> None:
+    """Of two events of one envelope that come again, the first may wait for the second."""
+    bus, came = InProcessBus(), asyncio.Event()
+
+    async def handle(delivery: Delivery) -> None:
+        match delivery.body, came.is_set():
+            case b"both", _:
+                await bus.retry(delivery, b"first", attempt=1)
+                await bus.retry(delivery, b"second", attempt=1)
+            case b"first", False:
+                await bus.retry(delivery, b"first", attempt=1)
+            case b"second", _:
+                came.set()
+
+    bus.subscribe(QueueSpec("queue", "queue", ()), handle)
+    await bus.start()
+    async with asyncio.timeout(30):
+        await bus.publish(Destination("", "queue"), b"both", message_id="m", mandatory=True)
+    await bus.stop()
+    assert came.is_set()
 
 
 async def test_the_garbage_collector_passes_over_what_the_start_left_behind() -> None:
