@@ -107,6 +107,8 @@ class Turn(Open):
     state: str
     turn_id: str
     reason: str = ""
+    limit: str = ""
+    """With its end: the limit that is why, `steps` or one of a budget's."""
     idle: bool = False
     """With its end: no other turn begins."""
 

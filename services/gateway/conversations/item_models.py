@@ -77,6 +77,7 @@ class TurnData(BaseModel):
     step: int | None = None
     waiting: list[WaitingCall] = Field(default_factory=list, description="paused: the calls that people decide.")
     reason: str = Field(default="", description="Why it ended, where it did not just finish.")
+    limit: str = Field(default="", description="Its end: the limit that is why, `steps` or one of a budget's.")
     final_answer: dict[str, Any] | None = None
     idle: bool = Field(default=False, description="Its end: no other turn begins.")
     open: list[str] = Field(default_factory=list, description="Its end: calls whose outcome comes later.")
