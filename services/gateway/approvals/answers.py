@@ -55,6 +55,8 @@ def alone(approval: Row, rule: ApprovalRule, found: Sequence[Trick]) -> str:
 
 async def asked_alone(decisions: Decisions, caller: Caller, approvals: Collection[str]) -> frozenset[str]:
     """Return those of `approvals` that wait, and are approved by themselves where chat clients answer."""
+    if not approvals:
+        return frozenset()
     async with reading(decisions.units.database) as connection:
         found = await load_approvals(connection, {(caller.tenant, each) for each in approvals})
     waiting = [row for row in found.values() if row["state"] == "pending" and not is_commit(row["tool"])]

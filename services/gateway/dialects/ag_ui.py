@@ -253,7 +253,7 @@ class AgUiState:
             case changes.Text():
                 yield from self._text(change)
             case changes.TurnEnded(_, end):
-                self.turn = {name: end[name] for name in ("state", "reason", "limit", "final_answer") if end.get(name)}
+                self.turn = changes.shown_end(end)
                 self.is_news = True
                 yield _changed("turn", "", self.turn)
             case _:

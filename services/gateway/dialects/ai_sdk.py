@@ -140,7 +140,7 @@ class Writer:
                 yield self._request(call)
                 yield _approval_part(call)
         yield from self._end_step()
-        told = {name: self.end[name] for name in ("state", "reason", "limit", "final_answer") if self.end.get(name)}
+        told = changes.shown_end(self.end)
         reason = "tool-calls" if asks or not self.end else _FINISH.get(str(self.end["state"]), "other")
         yield {"type": "finish", "finishReason": reason, **({"messageMetadata": told} if told else {})}
         if failed := failure_of(self.end):

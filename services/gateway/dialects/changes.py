@@ -172,6 +172,11 @@ class TurnEnded:
     end: Data
 
 
+def shown_end(end: Data) -> dict[str, Any]:
+    """Return what clients are told of a turn's end: {state, reason, limit, final_answer}, without what is empty."""
+    return {name: end[name] for name in ("state", "reason", "limit", "final_answer") if end.get(name)}
+
+
 @dataclass(frozen=True, slots=True)
 class HolderMoved:
     """Somebody else answers from now on: {state, operator, text, …}."""

@@ -75,6 +75,17 @@ async def a_held_call(agent: Agent, **rule: Any) -> ToolCallProposed:
     return pay
 
 
+async def an_outcome_beside_a_held_call(agent: Agent, **rule: Any) -> ToolCallProposed:
+    """Let the outcome of a call that was gone on without come while people think about another; return that one."""
+    pay = await a_held_call(agent, **AT_ONCE)
+    await agent.ended()
+    await agent.post(a_posted_message(text="pay again", message_id="m2"))
+    _, second = await agent.came(ToolCallProposed, 2)
+    await agent.post(opened(second, **rule))
+    await agent.post(finished(pay))
+    return second
+
+
 async def test_the_model_goes_on_at_once_and_hears_the_outcome_later(agent_url: str) -> None:
     """One interim result, one outcome: the model is asked once for each, and the conversation idles in between."""
     model = ScriptedModel([says("", PAY), says("I asked for consent."), says("It is paid.")])
@@ -120,12 +131,7 @@ async def test_a_late_outcome_says_whether_another_turn_goes_on_with_it(
     """Where that turn waits for people and has to wait on, nothing is said of the outcome now."""
     model = ScriptedModel([says("", PAY), says("Please confirm."), says("", PAY), says("It is paid.")])
     async with an_agent(agent_url, model) as agent:
-        pay = await a_held_call(agent, **AT_ONCE)
-        await agent.ended()
-        await agent.post(a_posted_message(text="pay again", message_id="m2"))
-        _, second = await agent.came(ToolCallProposed, 2)
-        await agent.post(opened(second, **rule))
-        await agent.post(finished(pay))
+        await an_outcome_beside_a_held_call(agent, **rule)
         await agent.until(lambda: bool(agent.items("tool_call", "success")))
     assert [idle] == [item.data["idle"] for item in agent.items("tool_call", "success")]
 
@@ -134,12 +140,7 @@ async def test_what_is_said_of_an_outcome_is_no_chatter(agent_url: str) -> None:
     """Where another call waits meanwhile, what the model says of the outcome is said to be shown all the same."""
     model = ScriptedModel([says("", PAY), says("Please confirm."), says("", PAY), says("The first one is paid.")])
     async with an_agent(agent_url, model) as agent:
-        pay = await a_held_call(agent, **AT_ONCE)
-        await agent.ended()
-        await agent.post(a_posted_message(text="pay again", message_id="m2"))
-        _, second = await agent.came(ToolCallProposed, 2)
-        await agent.post(opened(second, **ON_MESSAGE))
-        await agent.post(finished(pay))
+        await an_outcome_beside_a_held_call(agent, **ON_MESSAGE)
         await agent.ended(2)
     said = [(item.data["text"], item.data.get("while_waiting")) for item in agent.items("message", "assistant")]
     assert [("", None), ("Please confirm.", True), ("", None), ("The first one is paid.", None)] == said
@@ -335,12 +336,7 @@ async def test_outcome_lets_a_waiting_turn_go_on(agent_url: str) -> None:
     """The model is not kept from an outcome by another call that people still think about."""
     model = ScriptedModel([says("", PAY), says("Waiting."), says("", PAY), says("One paid."), says("Two paid.")])
     async with an_agent(agent_url, model) as agent:
-        first = await a_held_call(agent, **AT_ONCE)
-        await agent.ended()
-        await agent.post(a_posted_message(text="pay again", message_id="m2"))
-        _, second = await agent.came(ToolCallProposed, 2)
-        await agent.post(opened(second))
-        await agent.post(finished(first))
+        second = await an_outcome_beside_a_held_call(agent)
         await agent.ended(2)
         await agent.post(finished(second))
         await agent.ended(3)
