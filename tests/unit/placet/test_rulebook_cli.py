@@ -40,6 +40,14 @@ def a_file_of_cases(folder: Path, effect: str, head: str = "") -> Path:
     return path
 
 
+def rules_beside_tools(folder: Path, module: str, code: str, rules: str) -> Path:
+    """Return a file of rules whose functions, `FILE:…`, are in a module of the same folder."""
+    (folder / f"{module}.py").write_text(code)
+    path = folder / "rules.yaml"
+    path.write_text(rules.replace("FILE", module))
+    return path
+
+
 def test_good_rulebook_is_counted() -> None:
     """One line, and code 0."""
     result = placet_rulebook("check", SHOP)
@@ -79,9 +87,7 @@ rules: []
 def test_functions_that_are_missing_or_do_not_fit_are_told_line_by_line(tmp_path: Path) -> None:
     """With --import each own tool is imported from the folder of tools."""
     module = "own_tools_of_a_check"
-    (tmp_path / f"{module}.py").write_text("def good(a: int) -> int:\n    return a\n\n\nprobe = 1\n")
-    path = tmp_path / "rules.yaml"
-    path.write_text(OWN.replace("FILE", module))
+    path = rules_beside_tools(tmp_path, module, "def good(a: int) -> int:\n    return a\n\n\nprobe = 1\n", OWN)
     result = placet_rulebook("check", path, "--import", "--tools", tmp_path)
     told = [
         f"{path}:10:15: tool 'lost': module '{module}' has no function 'lost'",
@@ -95,9 +101,8 @@ def test_functions_that_are_missing_or_do_not_fit_are_told_line_by_line(tmp_path
 def test_a_type_that_takes_nothing_of_its_schema_is_told(tmp_path: Path) -> None:
     """Every call of the tool would be refused."""
     module = "own_types_of_a_check"
-    (tmp_path / f"{module}.py").write_text("def good(a: dict[str, int]) -> int:\n    return len(a)\n")
-    path = tmp_path / "rules.yaml"
-    path.write_text(OWN[: OWN.index("  lost:")].replace("FILE", module) + "rules: []\n")
+    rules = OWN[: OWN.index("  lost:")] + "rules: []\n"
+    path = rules_beside_tools(tmp_path, module, "def good(a: dict[str, int]) -> int:\n    return len(a)\n", rules)
     result = placet_rulebook("check", path, "--import", "--tools", tmp_path)
     told = [
         f"{path}:5:15: tool 'good': function '{module}:good' takes 'a' as dict, but the schema says integer",
@@ -116,9 +121,8 @@ rules: []
 def test_resources_that_cannot_be_opened_are_told_once(tmp_path: Path) -> None:
     """They are their module's, whose first tool names it."""
     module = "own_resources_of_a_check"
-    (tmp_path / f"{module}.py").write_text("def f() -> int:\n    return 1\n\n\ndef open_resources():\n    return {}\n")
-    path = tmp_path / "rules.yaml"
-    path.write_text(RESOURCES.replace("FILE", module))
+    code = "def f() -> int:\n    return 1\n\n\ndef open_resources():\n    return {}\n"
+    path = rules_beside_tools(tmp_path, module, code, RESOURCES)
     result = placet_rulebook("check", path, "--import", "--tools", tmp_path)
     told = [f"{path}:2:62: module '{module}': open_resources must take one argument, the settings"]
     assert (1, told) == (result.exit_code, result.stderr.splitlines())
