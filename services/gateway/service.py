@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -35,7 +35,6 @@ from placet.gateway.conversations.stream_limits import StreamLimits
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.protocol import BoundedHttp
 from placet.gateway.identity.auth import Authenticator
-from placet.gateway.identity.oidc import Provider
 from placet.gateway.identity.rates import Rates
 from placet.gateway.identity.sessions import Sessions
 from placet.gateway.jobs.log import JobLog
@@ -46,6 +45,9 @@ from placet.runtime.connections import Bounds
 from placet.runtime.consumer import one_by_one
 from placet.runtime.health import serving
 from placet.runtime.service import Duty, Runtime, Service, Subscription
+
+if TYPE_CHECKING:
+    from placet.gateway.identity.oidc import Provider
 
 #: Pause between two deletions of what Slack told long ago, in seconds.
 SLACK_FORGET_SECONDS = 600.0
@@ -245,6 +247,9 @@ def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -
     """Return the provider that people sign in at; None where there is none."""
     if not settings.gateway_oidc_issuer:
         return None
+    # A quarter of a second of start-up and ten megabytes: only who signs in at a provider pays for its library.
+    from placet.gateway.identity.oidc import Provider  # noqa: PLC0415
+
     return Provider(
         settings.gateway_oidc_issuer,
         settings.gateway_oidc_client_id,

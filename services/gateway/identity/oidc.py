@@ -20,14 +20,11 @@ from joserfc.errors import JoseError
 
 from placet.contracts.errors import Refused
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
-from placet.domain.addresses import without_case
-from placet.domain.directory import Directory, Person
 from placet.gateway.identity.keys import same_hash
+from placet.gateway.identity.sign_in import ATTEMPT_SECONDS
 
 log = structlog.get_logger(__name__)
 
-#: How long a browser may take at the provider, in seconds.
-ATTEMPT_SECONDS = 600
 #: Signatures that only the provider can make; `none` and shared secrets are not among them.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 _TIMEOUT_SECONDS = 10.0
@@ -129,18 +126,6 @@ class Provider:
             raise ValueError("the provider names another issuer")
         offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
         metadata["id_token_signing_alg_values_supported"] = [each for each in offered if each in ALGORITHMS]
-
-
-def person_of(directory: Directory, claims: Mapping[str, Any]) -> Person | None:
-    """Return whom the directory means by a provider's claims; None for somebody it does not list, or not any more.
-
-    A subject says who somebody is. An address does so only where the provider has verified it, and never for two.
-    """
-    subject, email = str(claims.get("sub") or ""), without_case(str(claims.get("email") or ""))
-    found = [person for person in directory.people.values() if subject and subject in person.subjects]
-    if not found and email and claims.get("email_verified") is True:
-        found = [person for person in directory.people.values() if email in person.emails]
-    return found[0] if len(found) == 1 and found[0].active else None
 
 
 def _failed(event: str, why: str, error: object = "") -> LoginFailed:

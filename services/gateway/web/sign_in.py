@@ -15,9 +15,8 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import wished
 from placet.gateway.identity.auth import COOKIE, cookie_name, same_site
 from placet.gateway.identity.keys import parse_secret, person_id
-from placet.gateway.identity.oidc import ATTEMPT_SECONDS, person_of
 from placet.gateway.identity.sessions import Holder
-from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
+from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, ATTEMPT_SECONDS, LINKS, person_of
 from placet.gateway.identity.store.keys import find_keys, newest_admin_key
 from placet.gateway.store import reading
 from placet.gateway.web.inbox import back_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placet.domain.directory import Directory, Person
-from placet.gateway.identity.oidc import person_of
+from placet.gateway.identity.sign_in import person_of
 
 FRANK = Person("frank", emails=("frank@example.org",))
 OTHERS = ["fran\u212a@example.org", "FRAN\u212a@EXAMPLE.ORG", "frank@example.org\u200b", "\uff46rank@example.org"]
