@@ -23,8 +23,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from nacl.exceptions import CryptoError
+from nacl.signing import VerifyKey
 
 FORMAT = "placet-receipt/1"
 #: What a signature may say -> whose keys may say it, where it is not the gateway.
@@ -55,7 +55,7 @@ OWN = frozenset({"accomplish", "final_answer"})
 PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
 
 Json = Mapping[str, Any]
-Keys = Mapping[str, tuple[str, Ed25519PublicKey]]
+Keys = Mapping[str, tuple[str, VerifyKey]]
 
 
 class NotVerifiable(Exception):
@@ -74,8 +74,8 @@ class Finding:
 def load_keys(text: str) -> Keys:
     """Return the public keys of `public.json` by their id; raise NotVerifiable."""
     try:
-        given, read = json.loads(text)["keys"], Ed25519PublicKey.from_public_bytes
-        return {str(each["kid"]): (str(each["iss"]), read(_decoded(each["x"]))) for each in given}
+        given = json.loads(text)["keys"]
+        return {str(each["kid"]): (str(each["iss"]), VerifyKey(_decoded(each["x"]))) for each in given}
     except (ValueError, LookupError, TypeError) as error:
         raise NotVerifiable(f"these are no public keys: {type(error).__name__}") from error
 
@@ -139,7 +139,7 @@ class _Check:
         """Return what a token says that the house signed for a purpose; nothing, and a problem, where it did not."""
         try:
             return _verified(self.keys, purpose, str(token))
-        except (ValueError, LookupError, TypeError, InvalidSignature) as error:
+        except (ValueError, LookupError, TypeError, CryptoError) as error:
             self.problem(part, f"the signature of placet-{purpose} is not the house's ({type(error).__name__})")
             return {}
 
@@ -496,7 +496,7 @@ def _verified(keys: Keys, purpose: str, token: str) -> Json:
     issuer, key = keys[header["kid"]]
     if urlsafe_b64encode(_decoded(signature)).rstrip(b"=").decode() != signature:
         raise ValueError("another form of base64")
-    key.verify(_decoded(signature), f"{head}.{body}".encode())
+    key.verify(f"{head}.{body}".encode(), _decoded(signature))
     claims: Json = json.loads(_decoded(body))
     allowed = issuer in SIGNERS.get(purpose, {"gateway"})
     if (header["typ"], claims["iss"]) != (f"placet-{purpose}", issuer) or not allowed:

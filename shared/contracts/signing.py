@@ -1,8 +1,8 @@
 """Signatures, each for one purpose: the only door to cryptography.
 
-Ed25519 in JWS compact form, made and checked by libsodium (docs/decisions/0078). The purpose stands in the protected
-header (`typ`), and each public key names its issuer and the purposes it is good for, so a token made for one purpose
-never verifies for another and a stolen agent or executor cannot mint permission.
+Ed25519 in JWS compact form (RFC 7515, RFC 8037), made and checked by libsodium (docs/decisions/0078). The purpose
+stands in the protected header (`typ`), and each public key names its issuer and the purposes it is good for, so a token
+made for one purpose never verifies for another and a stolen agent or executor cannot mint permission.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from joserfc import jws
-from joserfc.errors import JoseError
-from joserfc.jwk import OKPKey
 from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey, VerifyKey
 
@@ -32,14 +29,11 @@ _ALGORITHM = "Ed25519"
 _MISSING = (
     "; `placet migrate` makes signing keys for one machine, `python -m placet.deploy.keys` for services that run apart"
 )
-_REGISTRY = jws.JWSRegistry(algorithms=[_ALGORITHM])
 #: Bytes that claims may have. The largest arguments, written as JSON within JSON, take three times their size; what is
-#: said beside them is a tenth of that. The library's own limit would refuse what it has signed itself.
-_REGISTRY.max_payload_length = 512 * 1024
-#: The same in base64.
-_BODY_MAX = _REGISTRY.max_payload_length * 4 // 3 + 4
-#: Headers that a verifier remembers: there is one for each key and purpose.
-_KNOWN_MAX = 100
+#: said beside them is a tenth of that.
+_CLAIMS_MAX = 512 * 1024
+#: The same in base64, and characters of the longest header that is read.
+_BODY_MAX, _HEAD_MAX = _CLAIMS_MAX * 4 // 3 + 4, 500
 
 
 class Purpose(StrEnum):
@@ -87,26 +81,29 @@ class KeysUnusable(PlacetError):
 
 
 @dataclass(frozen=True)
+class PrivateKey:
+    """What signs, and the id of the public key that verifies it."""
+
+    kid: str
+    curve: SigningKey
+
+
+@dataclass(frozen=True)
 class Signer:
     """Signs claims as one issuer."""
 
     issuer: str
-    key: OKPKey
+    key: PrivateKey
 
     def sign(self, purpose: Purpose, claims: Mapping[str, Any]) -> str:
         """Return the JWS compact form of `claims`; refuse a purpose that the issuer has no right to."""
         if purpose not in SIGNERS[self.issuer]:
             raise PlacetError(f"{self.issuer} may not sign a {purpose}")
         body = json.dumps({**claims, "iss": self.issuer}, separators=(",", ":")).encode()
-        if len(body) > _REGISTRY.max_payload_length:
+        if len(body) > _CLAIMS_MAX:
             raise PlacetError(f"a {purpose} of {len(body)} bytes cannot be signed")
-        text = f"{_head(self.key.kid or '', purpose)}.{_base64(body)}"
-        return f"{text}.{_base64(self._curve.sign(text.encode()).signature)}"
-
-    @cached_property
-    def _curve(self) -> SigningKey:
-        private: Any = self.key.get_op_key("sign")
-        return SigningKey(private.private_bytes_raw())
+        text = f"{_head(self.key.kid, purpose)}.{_base64(body)}"
+        return f"{text}.{_base64(self.key.curve.sign(text.encode()).signature)}"
 
 
 @cache
@@ -115,8 +112,23 @@ def _head(kid: str, purpose: Purpose) -> str:
     return _base64(json.dumps(header, separators=(",", ":")).encode())
 
 
+@lru_cache(maxsize=100)
+def _read_head(head: str) -> tuple[str, str]:
+    """Return what a token's header says that it is for, and the key that it names; nothing else may stand in it."""
+    if len(head) > _HEAD_MAX:
+        raise ValueError("too large")
+    header = json.loads(_bytes(head))
+    if header.keys() != {"alg", "kid", "typ"} or header["alg"] != _ALGORITHM:
+        raise ValueError("not a header of ours")
+    return header["typ"], header["kid"]
+
+
 def _base64(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @dataclass(frozen=True)
@@ -124,9 +136,7 @@ class Verifier:
     """Verifies tokens with public keys only."""
 
     #: Key id -> issuer and public key.
-    keys: Mapping[str, tuple[str, OKPKey]]
-    #: Headers under which a signature was found good, each with its purpose, the id of its key, and that.
-    _known: dict[str, tuple[str, str, VerifyKey]] = field(default_factory=dict, compare=False, repr=False)
+    keys: Mapping[str, tuple[str, VerifyKey]]
 
     def verify(self, purpose: Purpose, token: str) -> dict[str, Any]:
         """Return the claims of a token made for `purpose`, `iss` included; raise BadSignature for any other."""
@@ -134,7 +144,7 @@ class Verifier:
             kind, issuer, payload = self._signed(token)
             # Only now: what nobody has signed is not even read.
             claims = json.loads(payload)
-        except (JoseError, InvalidSignature, CryptoError, KeyError, ValueError, TypeError) as error:
+        except (CryptoError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise BadSignature(f"{purpose}: {type(error).__name__}") from error
         if kind != purpose or purpose not in SIGNERS.get(issuer, ()):
             raise BadSignature(f"{purpose}: signed by {issuer} for {kind!r}")
@@ -145,46 +155,29 @@ class Verifier:
     def names(self, token: str) -> bool:
         """Tell whether a token says that one of these keys has signed it; not one of a key that was taken back."""
         try:
-            header = urlsafe_b64decode((head := token.partition(".")[0]) + "=" * (-len(head) % 4))
-            return json.loads(header)["kid"] in self.keys
-        except (ValueError, KeyError, TypeError, RecursionError):
+            return _read_head(token.partition(".")[0])[1] in self.keys
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return False
 
     def _signed(self, token: str) -> tuple[str, str, bytes]:
-        """Return what a token is for, who signed it, and what; raise one of several errors where nobody did.
-
-        A header that was good once says the same again, so the library reads each but once.
-        """
+        """Return what a token is for, who signed it, and what; raise one of several errors where nobody did."""
         text, _, signature = token.rpartition(".")
         head, _, body = text.partition(".")
-        known = self._known.get(head)
-        if known is None:
-            content = jws.extract_compact(token.encode(), registry=_REGISTRY)
-            header = content.headers()
-            kind, kid = str(header.get("typ")), str(header.get("kid"))
-            issuer, key = self.keys[kid]
-            if not jws.validate_compact(content, key, registry=_REGISTRY):
-                raise ValueError("not signed with the key that it names")
-            if len(self._known) < _KNOWN_MAX:
-                public: Any = key.get_op_key("verify")
-                self._known[head] = kind, kid, VerifyKey(public.public_bytes_raw())
-            return kind, issuer, content.payload
-        kind, kid, curve = known
-        issuer, _ = self.keys[kid]
+        kind, kid = _read_head(head)
+        issuer, curve = self.keys[kid]
         if len(body) > _BODY_MAX:
             raise ValueError("too large")
         # One signature has one form; what it is over needs no such care.
-        signed = urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
+        signed = _bytes(signature)
         if _base64(signed) != signature:
             raise ValueError("another form of base64")
         curve.verify(text.encode(), signed)
-        return kind, issuer, urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        return kind, issuer, _bytes(body)
 
 
 def payload_of(token: str) -> bytes:
     """Return what a token says, unverified: enough to look, and never to believe; raise ValueError or IndexError."""
-    payload = token.split(".")[1]
-    return urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+    return _bytes(token.split(".")[1])
 
 
 def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> list[Path]:
@@ -197,8 +190,8 @@ def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> lis
     made = [path for issuer in issuers if (path := _create_private(directory, issuer))]
     public = {entry["kid"]: entry for entry in public_keys(directory)}
     for path in sorted((*directory.glob("*.private.json"), *directory.glob("*.next.json"))):
-        entry = {**_private_key(path).as_dict(private=False), "iss": path.name.split(".")[0]}
-        public.setdefault(str(entry["kid"]), entry)
+        key = _private_key(path)
+        public.setdefault(key.kid, {**_public(key.curve), "kid": key.kid, "iss": path.name.split(".")[0]})
     publish_keys(directory, public.values())
     return made
 
@@ -234,7 +227,7 @@ def take_back(directory: Path, kids: Iterable[str]) -> None:
 
 def key_id(path: Path) -> str:
     """Return the id of the private key in a file. Raises KeysUnusable."""
-    return _private_key(path).kid or ""
+    return _private_key(path).kid
 
 
 def create_next(directory: Path, issuer: str) -> Path:
@@ -260,7 +253,7 @@ def load_verifier(directory: Path) -> Verifier:
     """Return the verifier for `directory/public.json`; raise KeysUnusable, also for keys of issuers nobody knows."""
     path, gone = directory / "public.json", taken_back(directory)
     with _reading(path) as data:
-        keys = {entry["kid"]: (entry["iss"], _key_of(entry)) for entry in data["keys"]}
+        keys = {entry["kid"]: (entry["iss"], VerifyKey(_part(entry, "x"))) for entry in data["keys"]}
         keys = {kid: key for kid, key in keys.items() if kid not in gone}
     unknown = {issuer for issuer, _ in keys.values()} - set(SIGNERS)
     if unknown:
@@ -270,19 +263,22 @@ def load_verifier(directory: Path) -> Verifier:
     return Verifier(keys)
 
 
-def _private_key(path: Path) -> OKPKey:
+def _private_key(path: Path) -> PrivateKey:
     with _reading(path) as data:
-        key = _key_of(data)
-    if not key.is_private:
-        raise KeysUnusable(f"{path} holds no private key")
-    return key
+        if _part(data, "x") and "d" not in data:
+            raise KeysUnusable(f"{path} holds no private key")
+        return PrivateKey(str(data["kid"]), SigningKey(_part(data, "d")))
 
 
-def _key_of(data: Any) -> OKPKey:
-    key = OKPKey.import_key(data)
-    if key.curve_name != _ALGORITHM:
-        raise ValueError(f"a key for {key.curve_name}")
-    return key
+def _part(key: Mapping[str, Any], name: str) -> bytes:
+    """Return a number of a key as RFC 8037 has them: `x` is public, `d` is not."""
+    if (key["kty"], key["crv"]) != ("OKP", _ALGORITHM):
+        raise ValueError(f"a key for {key['crv']}")
+    return _bytes(key[name])
+
+
+def _public(curve: SigningKey) -> dict[str, str]:
+    return {"crv": _ALGORITHM, "kty": "OKP", "x": _base64(bytes(curve.verify_key))}
 
 
 @contextmanager
@@ -293,7 +289,7 @@ def _reading(path: Path) -> Iterator[Any]:
     except OSError as error:
         hint = _MISSING if isinstance(error, FileNotFoundError) else ""
         raise KeysUnusable(f"cannot read {path}: {error.strerror}{hint}") from error
-    except (JoseError, KeyError, ValueError, TypeError, RecursionError) as error:
+    except (LookupError, ValueError, TypeError, RecursionError) as error:
         raise KeysUnusable(f"{path} holds no signing keys") from error
 
 
@@ -303,8 +299,11 @@ def _create_private(directory: Path, issuer: str) -> Path | None:
 
 
 def _create_key(path: Path) -> Path:
-    key = OKPKey.generate_key("Ed25519", auto_kid=True)
-    _write(path, json.dumps(key.as_dict(private=True), indent=1), 0o600)
+    curve = SigningKey.generate()
+    public = _public(curve)
+    # The id is the key's thumbprint, by RFC 7638.
+    kid = _base64(sha256(json.dumps(public, sort_keys=True, separators=(",", ":")).encode()).digest())
+    _write(path, json.dumps({**public, "d": _base64(bytes(curve)), "kid": kid}, indent=1), 0o600)
     return path
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, cast
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from placet.contracts.receipts import PARTS, Keys, verify
-from placet.contracts.signing import Verifier
+from placet.contracts.receipts import PARTS, verify
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.identity.keys import Scope
 from placet.gateway.receipts.receipt import make_receipt
@@ -23,7 +21,7 @@ async def show(deps: DepsOf, caller: SignedIn, call_id: PathId) -> HTMLResponse:
     """Show the receipt of a call, verified as a stranger would."""
     caller.need(Scope.DECIDE)
     receipt = await make_receipt(deps.runtime.database, deps.signer, caller, call_id)
-    found = verify(receipt, _public(deps.verifier))
+    found = verify(receipt, deps.verifier.keys)
     parts = {part: [each for each in found if each.part == part] for part in PARTS}
     moments = [receipt["proposal"]["proposed_at"], receipt["result"]["answered_at"]]
     return render(
@@ -41,9 +39,3 @@ async def show(deps: DepsOf, caller: SignedIn, call_id: PathId) -> HTMLResponse:
         answered_at=datetime.fromisoformat(moments[1]),
         voted_at=[datetime.fromisoformat(each["decided_at"]) for each in receipt["votes"]],
     )
-
-
-def _public(verifier: Verifier) -> Keys:
-    """Return the house's public keys as the verifier takes them."""
-    # The library types a key of any curve; the house has those of one.
-    return {kid: (issuer, cast("Any", key.get_op_key("verify"))) for kid, (issuer, key) in verifier.keys.items()}

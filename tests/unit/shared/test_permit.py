@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from joserfc import jws
+from joserfc.jwk import OKPKey
 
 from placet.contracts.canonical import ARGUMENTS_BYTES_MAX, canonical_text
 from placet.contracts.errors import PlacetError, SecurityAlert
 from placet.contracts.messages import ToolCall, WorkspaceBase
 from placet.contracts.permit import issue_permit, verify_permit
-from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
+from placet.contracts.signing import (
+    BadSignature,
+    PrivateKey,
+    Purpose,
+    Signer,
+    Verifier,
+    create_keys,
+    load_signer,
+    load_verifier,
+)
 from tests.builders import NOON, a_call
 
 
@@ -35,6 +47,16 @@ def verifier(keys: Path) -> Verifier:
 def permit_for(signer: Signer, call: ToolCall, *, pool: str = "payments") -> str:
     """Return a permit that lasts a minute."""
     return issue_permit(signer, call, pool=pool, reference="r", now=NOON, lifetime_seconds=60)
+
+
+def signed_under(key: PrivateKey, head: Mapping[str, object], claims: Mapping[str, object]) -> str:
+    """Return a token with a header of any kind, signed as it should be."""
+
+    def text(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    signed = ".".join(text(json.dumps(part).encode()) for part in (head, claims))
+    return f"{signed}.{text(key.curve.sign(signed.encode()).signature)}"
 
 
 @pytest.mark.parametrize("issuer", ["policy", "approval"])
@@ -180,14 +202,55 @@ def test_a_permit_is_good_for_its_mode_alone(keys: Path, verifier: Verifier) -> 
 
 def test_a_service_speaks_for_its_own_purposes_alone(keys: Path, verifier: Verifier) -> None:
     """Policy's key makes no decision of a person, though the signature itself is right."""
-
-    def text(value: object) -> str:
-        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
-
     key = load_signer(keys, "policy").key
     head = {"alg": "Ed25519", "kid": key.kid, "typ": str(Purpose.DECISION)}
-    signed = f"{text(head)}.{text({'iss': 'policy'})}"
-    private: Any = key.get_op_key("sign")
-    signature = base64.urlsafe_b64encode(private.sign(signed.encode())).rstrip(b"=").decode()
     with pytest.raises(BadSignature, match="signed by policy"):
-        verifier.verify(Purpose.DECISION, f"{signed}.{signature}")
+        verifier.verify(Purpose.DECISION, signed_under(key, head, {"iss": "policy"}))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"alg": "EdDSA"},
+        {"alg": "none"},
+        {"b64": False, "crit": ["b64"]},
+        {"jwk": {"kty": "OKP", "crv": "Ed25519", "x": "AA"}},
+        {"typ": ["placet-permit"]},
+        {"kid": {}},
+        {"kid": "x" * 1_000},
+    ],
+)
+def test_nothing_is_believed_under_another_header_than_ours(
+    keys: Path, verifier: Verifier, odd: dict[str, object]
+) -> None:
+    """Also where the signature is right: no header says how a token is to be verified."""
+    key = load_signer(keys, "policy").key
+    head = {"alg": "Ed25519", "kid": key.kid, "typ": str(Purpose.PERMIT)}
+    assert "policy" == verifier.verify(Purpose.PERMIT, signed_under(key, head, {"iss": "policy"}))["iss"]
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, signed_under(key, head | odd, {"iss": "policy"}))
+
+
+@pytest.mark.parametrize("head", ["[" * 30_000, "[]", "null", "1", '"alg"', "{}"])
+def test_a_header_that_is_none_is_no_signature(verifier: Verifier, head: str) -> None:
+    """Whatever JSON it is, and however deep."""
+    text = base64.urlsafe_b64encode(head.encode()).rstrip(b"=").decode()
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, f"{text}.e30.AA")
+    assert not verifier.names(f"{text}.e30.AA")
+
+
+def test_another_library_reads_our_keys_and_tokens(keys: Path) -> None:
+    """They are Ed25519 in JWS by RFC 7515 and 8037, and a key's id is its thumbprint by RFC 7638."""
+    key = OKPKey.import_key(json.loads((keys / "policy.private.json").read_text()))
+    token = load_signer(keys, "policy").sign(Purpose.PERMIT, {"sub": "x"})
+    read = jws.deserialize_compact(token, key, algorithms=["Ed25519"])
+    assert (key.thumbprint(), {"sub": "x", "iss": "policy"}) == (key.kid, json.loads(read.payload))
+
+
+def test_we_verify_what_another_library_signs(keys: Path, verifier: Verifier) -> None:
+    """With the same key, under the same header."""
+    key = OKPKey.import_key(json.loads((keys / "policy.private.json").read_text()))
+    head = {"alg": "Ed25519", "kid": key.kid, "typ": str(Purpose.PERMIT)}
+    token = jws.serialize_compact(head, b'{"sub":"x","iss":"policy"}', key, algorithms=["Ed25519"])
+    assert {"sub": "x", "iss": "policy"} == verifier.verify(Purpose.PERMIT, token)
