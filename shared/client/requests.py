@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -40,6 +41,11 @@ class ApiError(Exception):
 def headers_of(token: str) -> dict[str, str]:
     """Return the headers of every request."""
     return {"authorization": f"Bearer {token}", "accept": "application/json"}
+
+
+def named(identifier: str) -> str:
+    """Return an id as a part of a path, so that none leads to another one."""
+    return quote(identifier, safe="")
 
 
 def error_of(failed: httpx.Response | httpx.HTTPError) -> ApiError:

@@ -73,17 +73,17 @@ class Client:
 
     def approval(self, approval_id: str) -> Approval:
         """Return one approval."""
-        return Approval.model_validate(self.request("GET", f"/v1/approvals/{approval_id}", again=True))
+        return Approval.model_validate(self.request("GET", f"/v1/approvals/{r.named(approval_id)}", again=True))
 
     def decide(self, approval: Approval, decision: Verb, *, reason: str = "", **more: Any) -> Approval:
         """Decide what you saw; ApiError 409 where somebody was first or it has changed. `more` goes with the verb."""
         body = r.deciding(approval, decision, reason, more)
-        self.request("POST", f"/v1/approvals/{approval.id}/decisions", json=body)
+        self.request("POST", f"/v1/approvals/{r.named(approval.id)}/decisions", json=body)
         return self.approval(approval.id)
 
     def tool_call(self, call_id: str) -> ToolCall:
         """Return one tool call with its history."""
-        return ToolCall.model_validate(self.request("GET", f"/v1/tool-calls/{call_id}", again=True))
+        return ToolCall.model_validate(self.request("GET", f"/v1/tool-calls/{r.named(call_id)}", again=True))
 
     def run_job(self, task: str, **more: Any) -> str:
         """Have a job done; return its id. `more` is what `POST /v1/jobs` takes; sent twice, it is one job."""
@@ -92,18 +92,18 @@ class Client:
 
     def job(self, job_id: str) -> Job:
         """Return a job with its tasks, their attempts and votes."""
-        return Job.model_validate(self.request("GET", f"/v1/jobs/{job_id}", again=True))
+        return Job.model_validate(self.request("GET", f"/v1/jobs/{r.named(job_id)}", again=True))
 
     def cancel_job(self, job_id: str) -> None:
         """Withdraw every attempt of a job; one that is over stays as it ended."""
-        self.request("POST", f"/v1/jobs/{job_id}/cancel", again=True)
+        self.request("POST", f"/v1/jobs/{r.named(job_id)}/cancel", again=True)
 
     def follow_job(self, job_id: str, after: int = 0) -> Iterator[JobLine]:
         """Yield a job's log after a line, then what comes, up to its end: no gap, no repeat."""
         while True:
             headers = {"last-event-id": str(after)} if after else {}
             try:
-                with connect_sse(self.http, "GET", f"/v1/jobs/{job_id}/events", headers=headers) as source:
+                with connect_sse(self.http, "GET", f"/v1/jobs/{r.named(job_id)}/events", headers=headers) as source:
                     if source.response.status_code == r.NO_CONTENT:
                         return
                     if not source.response.is_success:
@@ -146,7 +146,7 @@ class Conversation:
 
     def __init__(self, client: Client, conversation_id: str, token: str) -> None:
         self._client = client
-        self._path = f"/v1/conversations/{conversation_id}"
+        self._path = f"/v1/conversations/{r.named(conversation_id)}"
         self.id = conversation_id
         #: Lets an end user read, write and decide here; empty where the conversation was not opened by this object.
         self.token = token

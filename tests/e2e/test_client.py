@@ -83,6 +83,14 @@ async def test_what_is_refused_says_why(frontend: Caller) -> None:
     assert (401, 401) == (refused.value.status, refused.value.problem["status"])
 
 
+async def test_an_id_leads_to_no_other_path(operator: Caller) -> None:
+    """Whatever somebody takes for one."""
+    async with AsyncClient(operator.url, operator.token) as placet:
+        with pytest.raises(ApiError) as refused:
+            await placet.approval("x/../../approvals")
+    assert 404 == refused.value.status
+
+
 @pytest.mark.parametrize(("one", "other"), [(Client, AsyncClient), (Conversation, AsyncConversation)])
 def test_both_clients_have_the_same_methods(one: type, other: type) -> None:
     """Whoever knows one knows the other."""
