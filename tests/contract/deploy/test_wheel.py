@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[3]
 OLD_NAMES = ("services", "shared", "deploy")
@@ -39,15 +41,26 @@ def test_placet_is_the_only_top_level_name(wheel: Path) -> None:
 
 
 def test_what_is_not_python_is_there_too(wheel: Path) -> None:
-    """The demo's rulebook and products, mails, the baseline of the database, names of settings."""
+    """The demo's rulebook and products, mails, the baseline of the database, names of settings, the mark of types."""
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
         "placet/deploy/rulebook.yaml",
         "placet/deploy/migrations/baseline.sql",
         "placet/examples/shop/catalogue.yaml",
+        "placet/py.typed",
         "placet/runtime/setting_names.txt",
     }
     assert wanted <= names
+
+
+def test_the_client_brings_none_of_the_services_libraries(wheel: Path) -> None:
+    """`placet[client]` is for programs that only talk to Placet."""
+    described = zipfile.ZipFile(wheel)
+    (name,) = (each for each in described.namelist() if each.endswith(".dist-info/METADATA"))
+    asked = Parser().parsestr(described.read(name).decode()).get_all("Requires-Dist", [])
+    requirements = map(Requirement, asked)
+    wanted = {each.name for each in requirements if each.marker is None or each.marker.evaluate({"extra": "client"})}
+    assert {"pydantic", "httpx", "httpx-sse"} == wanted
 
 
 def test_packages_of_a_users_own_break_nothing(wheel: Path, tmp_path: Path) -> None:
