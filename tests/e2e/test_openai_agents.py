@@ -226,3 +226,21 @@ async def test_open_webuis_own_tools_are_passed_over_and_named(frontend: Caller,
         answer.headers["placet-conversation"],
     )
     assert ("Deploying." in answer.text, "tool_calls" in answer.text) == (True, False)
+
+
+async def test_what_open_webui_asks_beside_a_chat_is_no_message_of_it(frontend: Caller) -> None:
+    """Titles and tags come with the chat's id and one message: each text has a conversation, and the chat goes on."""
+    chat, asked = {"X-OpenWebUI-Chat-Id": new_id()}, open_webui("deploy the shop", stream=False)
+    title: dict[str, Any] = {"model": "default", "messages": [{"role": "user", "content": "### Task:\nWrite a title."}]}
+    answer = {"role": "assistant", "content": "Deploying."}
+    later = {**asked, "messages": [*asked["messages"], answer, *title["messages"]]}
+    named = [
+        (await frontend.request("POST", "/v1/chat/completions", json=body, headers=chat)).headers["placet-conversation"]
+        for body in (asked, title, title, later)
+    ]
+    own = own_id("acme", chat["X-OpenWebUI-Chat-Id"])
+    assert [own, named[1], named[1], own] == named
+    assert own != named[1]
+    stored = await frontend.get(f"/v1/conversations/{own}")
+    written = [message["text"] for message in stored["messages"] if message["role"] == "user"]
+    assert ["deploy the shop", title["messages"][0]["content"]] == written

@@ -19,7 +19,16 @@ from placet.gateway.dialects.completions import Chunk, CompletionState
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
-from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, find, tell
+from placet.gateway.dialects.openai_requests import (
+    agent_of,
+    ask,
+    begin,
+    begin_beside,
+    begun_by,
+    find,
+    is_beside,
+    tell,
+)
 from placet.gateway.dialects.openai_schemas import CompletionOut
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
@@ -68,8 +77,11 @@ async def complete(
     body.check()
     deps.log.limits.check(caller)
     text, key = body.written(), idempotency_key or ""
-    name = conversation_named(placet_conversation) or body.named or conversation_named(x_openwebui_chat_id)
-    snapshot = await _conversation(deps, caller, body, name or caller.conversation_id or "", key)
+    name = conversation_named(placet_conversation) or body.named
+    chat = "" if name else conversation_named(x_openwebui_chat_id)
+    snapshot = await _conversation(deps, caller, body, name or chat or caller.conversation_id or "", key)
+    if chat and body.lone and is_beside(snapshot.items, text):
+        snapshot = await begin_beside(deps, caller, snapshot, text)
     goal = await ask(deps, caller, snapshot, text, key=key)
     conversation_id, agent = goal.conversation_id, snapshot.conversation.agent or body.model
     completion_id = f"chatcmpl-{conversation_id}-{goal.message_id or goal.told}"

@@ -115,8 +115,12 @@ class ChatCompletionIn(_Posted):
     @property
     def begins(self) -> bool:
         """Whether the history holds nothing but what the user writes now."""
-        spoken = [message for message in self.messages if not _is_setup(message)]
-        return all(message.get("role") == "user" for message in spoken)
+        return all(message.get("role") == "user" for message in _spoken(self.messages))
+
+    @property
+    def lone(self) -> bool:
+        """Whether the history is one message: what goes on with a chat posts what was said before."""
+        return len(_spoken(self.messages)) == 1
 
     @property
     def named(self) -> str:

@@ -14,6 +14,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id, new_id, own_id
 from placet.gateway.approvals.answers import Answer, asked_alone
 from placet.gateway.conversations.access import may_read, no_conversation
+from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.service import Plan, Writing, open_conversation
 from placet.gateway.conversations.store import mark_told
 from placet.gateway.dialects import streams
@@ -71,6 +72,27 @@ async def begin(deps: Deps, caller: Caller, agent: str, language: str, conversat
         deps.runtime.units, caller, Plan(agent, language), conversation_id, agents=deps.agents
     )
     return await found(deps, caller, opened)
+
+
+def is_beside(items: Sequence[Item], text: str) -> bool:
+    """Tell whether a lone `text` that names a chat is no message of it: the chat has an answer, to another text.
+
+    Frontends ask for titles, tags and follow-up questions in this way.
+    """
+    messages = [item.data for item in items if item.type == "message"]
+    first = next((message["text"] for message in messages if message["role"] == "user"), text)
+    speaks = {"assistant", "operator"}
+    answered = any(item.type in {"tool_call", "holder"} or item.data.get("role") in speaks for item in items)
+    return answered and text != first
+
+
+async def begin_beside(deps: Deps, caller: Caller, chat: Snapshot, text: str) -> Snapshot:
+    """Open the conversation of what is asked beside a chat: the same one for the same text."""
+    if caller.conversation_id is not None:
+        raise no_conversation()
+    conversation, of_chat = chat.conversation, chat.conversation.conversation_id
+    beside = own_id(caller.tenant, derived_id("openai-beside", of_chat, text))
+    return await begin(deps, caller, conversation.agent or "default", conversation.language, beside)
 
 
 async def ask(

@@ -25,6 +25,7 @@ from placet.gateway.dialects.openai import (
 )
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, ResponseIn, conversation_named
+from placet.gateway.dialects.openai_requests import is_beside
 from placet.gateway.dialects.responses import ResponseState
 
 DIGEST = "ab" * 32
@@ -105,6 +106,25 @@ def test_texts_of_several_steps_are_paragraphs_and_tools_stand_beside() -> None:
     whole = state.completion(None)
     assert ("One\n\nTwo", "stop") == (whole["choices"][0]["message"]["content"], whole["choices"][0]["finish_reason"])
     assert [{"id": "k", "tool": "deploy", "kind": "succeeded"}] == whole["placet"]["calls"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "beside"),
+    [
+        ("Write a title.", (said("Hello."),), True),
+        ("Write a title.", (call("proposed"),), True),
+        ("Write a title.", (("holder", {"state": "waiting"}),), True),
+        ("hello", (said("Hello."),), False),
+        ("Is it me?", (), False),
+    ],
+    ids=["answered", "held", "taken over", "first text again", "no answer yet"],
+)
+def test_one_message_of_a_chat_that_has_an_answer_is_none_of_it(
+    text: str, answers: tuple[tuple[str, dict[str, Any]], ...], *, beside: bool
+) -> None:
+    """But for the first one, which is sent again for another answer."""
+    written = ("message", {"role": "user", "message_id": "u", "text": "hello"})
+    assert beside == is_beside(a_log(written, *answers), text)
 
 
 def test_ids_say_what_they_stand_for_and_nothing_else_is_one() -> None:
