@@ -2,12 +2,14 @@
 
 Pure: the past is handed in page by page. Grants and veto windows depend on what people did in between, so a call that a
 grant let through or a veto window held is left out. Limits are replayed in the order of time, as if every call that
-they had room for had run and nothing had come before. A commit is replayed with those of its calls that would be staged
-now; where none would be, or one is older than what is replayed, it is left out.
+they had room for had run and nothing had come before; so are counters of earlier calls, where none were looked at. A
+commit is replayed with those of its calls that would be staged now; where none would be, or one is older than what is
+replayed, it is left out.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +23,7 @@ from placet.domain.trials import Change, Example, Outcome, Simulation
 from placet.policy.rules.call import CallFacts, facts_from
 from placet.policy.rules.explain import argument_problems
 from placet.policy.rules.grants import GRANTED
+from placet.policy.rules.history import COUNTERS
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
 from placet.policy.rules.staging import StagedEntry, wanted_entries
@@ -98,6 +101,8 @@ class Replay:
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
     #: By counter and seconds.
     _windows: dict[tuple[str, int], _Window] = field(default_factory=dict)
+    #: By tool and what calls share: when they were judged, the oldest first.
+    _judged: dict[tuple[str, str, str], list[datetime]] = field(default_factory=dict)
 
     def add(self, past: Sequence[Past | Kept]) -> None:
         """Take some calls, the newest first."""
@@ -108,7 +113,7 @@ class Replay:
         """Replay what was taken and return what was found."""
         while self._past:
             past = self._past.pop()
-            self._add(past.read() if isinstance(past, Kept) else past)
+            self._add(self._counted(past.read() if isinstance(past, Kept) else past))
         changes = [
             Change(
                 before=Outcome(effect=before, rule=before_rule),
@@ -130,6 +135,19 @@ class Replay:
             complete=complete,
             changes=sorted(changes, key=lambda change: -change.count),
         )
+
+    def _counted(self, past: Past) -> Past:
+        """Return the call with counters of earlier ones: those that it was judged with, else of what was replayed."""
+        if not self.rulebook.uses_history:
+            return past
+        call, history = past.call, dict[str, int]()
+        shared = {name: (call.tool, name, getattr(call, name)) for name, _ in COUNTERS.values()}
+        for counter, (name, within) in COUNTERS.items():
+            judged = self._judged.setdefault(shared[name], [])
+            history[counter] = len(judged) - bisect_right(judged, past.judged_at - within)
+        for key in shared.values():
+            self._judged[key].append(past.judged_at)
+        return replace(past, call=replace(call, history=history | dict(call.history)))
 
     def _add(self, past: Past) -> None:
         if past.call.tool == COMMIT_TOOL:

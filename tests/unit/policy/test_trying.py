@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -467,6 +468,27 @@ def test_limits_are_replayed_in_the_order_of_time(limit: str, changed: int) -> N
     after = a_rulebook(TWO_SMALL.replace("count: 2, per: tenant, within: 1d", limit))
 
     assert changed == replayed(after, *reversed(past)).report().changed
+
+
+@pytest.mark.parametrize(
+    ("condition", "changed"),
+    [
+        ("history.calls_last_day >= 2", 1),
+        ("history.calls_last_hour >= 1", 0),
+        ("history.requester_calls_last_day < 9", 3),
+    ],
+)
+def test_counters_that_no_rule_asked_for_are_replayed(condition: str, changed: int) -> None:
+    """Three calls, an hour apart: each has those that were replayed before it; what fails would hold all of them."""
+    judged = a_past(a_rulebook(), arguments={"amount": 5})
+    call = replace(judged.call, history={})
+    past = [replace(judged, call=call, judged_at=NOON + timedelta(hours=number)) for number in range(3)]
+    often = f'  - {{name: often, match: {{tool: pay}}, when: "{condition}", effect: deny, reason: Often.}}\n'
+    report = replayed(a_rulebook(RULES.replace("rules:\n", f"rules:\n{often}", 1)), *reversed(past)).report()
+    assert (changed, {"often"} if changed else set()) == (
+        report.changed,
+        {change.after.rule for change in report.changes if change.after.effect == "deny"},
+    )
 
 
 def test_what_is_kept_of_a_call_gives_its_facts_again() -> None:
