@@ -71,11 +71,17 @@ def argument_names(parameters: dict[str, Any]) -> frozenset[str] | None:
 
 
 def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
-    """Return the kinds of values that the argument at a path may have: all where nothing is said of it."""
+    """Return the kinds of values that the argument at a path may have: all where nothing is said of it.
+
+    None where the path leads into what is no object: elements of lists have no names.
+    """
     schema: Any = parameters
+    places = _by_place(parameters)
     for name in path:
+        if "object" not in _kinds(schema, places, {}):
+            return frozenset()
         schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
-    return _kinds(schema, _by_place(parameters), {})
+    return _kinds(schema, places, {})
 
 
 def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from placet.approval.rules.approval import Approval
+from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
 from placet.domain import votes
 from placet.domain.deciders import Voter
@@ -21,6 +24,8 @@ def problem(approval: Approval, claims: DecisionClaims, directory: Directory) ->
         return "The rule does not let anybody allow such calls from now on."
     if not votes.approves_alone(approval, Voter.of(claims), directory):
         return "Only somebody whose approval decides alone can allow such calls from now on."
+    if listed := _in_lists(parse_arguments(approval.call.arguments), wish.bounds or ()):
+        return f"Nothing in a list may vary: {', '.join(listed)}."
     return _beyond(wish, terms)
 
 
@@ -46,6 +51,19 @@ def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsk
         rule=approval.rule,
         rulebook_digest=approval.rulebook_digest,
     )
+
+
+def _in_lists(arguments: Any, bounds: Iterable[str]) -> list[str]:
+    """Return those of the bounds whose path leads into a list, where nothing may vary."""
+    found = []
+    for bound in bounds:
+        value = arguments
+        for name in bound.partition("=")[0].split("."):
+            if isinstance(value, list):
+                found.append(bound)
+                break
+            value = value.get(name) if isinstance(value, dict) else None
+    return found
 
 
 def _beyond(wish: GrantWish, terms: GrantTerms) -> str:

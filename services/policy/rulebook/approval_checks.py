@@ -193,7 +193,11 @@ def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator
             continue
         wanted = {"string"} if glob else {"number", "integer"}
         # Where it is of another kind it would say nothing, and nobody would be told.
-        of = next((spec.name for spec in tools if not kinds_at(spec.parameters, path) & wanted), None)
+        kinds = {spec.name: kinds_at(spec.parameters, path) for spec in tools}
+        of = next((tool for tool, found in kinds.items() if not found & wanted), None)
+        if of is not None and not kinds[of]:
+            yield at, f"argument {name!r} of {of} is no member of an object: nothing in a list may vary"
+            continue
         if of is not None and glob:
             yield at, f"argument {name!r} of {of} is no text, so it fits no {glob!r}"
         elif of is not None:

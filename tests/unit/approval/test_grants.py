@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from placet.approval import rules
 from placet.approval.rules import Approval, grants
 from placet.approval.states import State
 from placet.contracts.messages import GrantTerms, GrantWish
-from tests.builders import NOON, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, claims_of, closed_as
 
 TERMS = GrantTerms(scope="agent", bounds=["amount"], uses=5, expires_after_seconds=600)
@@ -40,6 +41,16 @@ def test_a_wish_beyond_the_terms_is_refused(wish: dict[str, Any], expected: str)
     """The rule's author decides how far a grant goes; the approval itself is then not made either."""
     approval = a_grantable()
     claims = claims_of(approval, "ada", "approve", grant=GrantWish(**wish))
+    assert expected == rules.decide(approval, claims, NOON, a_directory()).outcome
+
+
+@pytest.mark.parametrize(("bound", "expected"), [("cc.0=*", "invalid"), ("cc=*", "accepted")])
+def test_a_wish_for_an_element_of_a_list_is_refused(bound: str, expected: str) -> None:
+    """Nothing of it would ever vary; what no schema says of an argument is seen in the approved call alone."""
+    terms = GrantTerms(bounds=["cc.0=*", "cc=*"])
+    approval = a_grantable(grants=terms)
+    approval = replace(approval, call=a_call(arguments={"cc": ["ada"]}))
+    claims = claims_of(approval, "ada", "approve", grant=GrantWish(bounds=[bound]))
     assert expected == rules.decide(approval, claims, NOON, a_directory()).outcome
 
 
