@@ -52,6 +52,8 @@ def _completed(app: FastAPI, schema: dict[str, Any]) -> dict[str, Any]:
         for member in model.get("properties", {}).values():
             _without_default(member)
     for method, operation, strict in _operations(app, schema):
+        for parameter in operation.get("parameters", ()):
+            _without_empty(parameter["schema"])
         answers = operation["responses"]
         if "application/json" in answers.get("422", {}).get("content", {}):
             # FastAPI's own; ours are 400.
@@ -69,6 +71,13 @@ def _without_default(member: dict[str, Any]) -> None:
     """Say a member's default in words: generators take a member with a default for one that is always there."""
     if (default := member.pop("default", None)) not in (None, "", [], {}):
         member["description"] = f"{member.get('description', '')} Default: {json.dumps(default)}.".strip()
+
+
+def _without_empty(asked: dict[str, Any]) -> None:
+    """Take the empty value out of an enumeration: pages send it for any value, and generators find no name for it."""
+    if "" in asked.get("enum", ()):
+        asked["enum"].remove("")
+        asked.pop("default", None)
 
 
 def _operations(app: FastAPI, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], bool]]:

@@ -115,7 +115,7 @@ async def test_answers_of_the_dialects_are_as_they_are_described(frontend: Calle
 async def test_a_typescript_client_reads_a_feed_and_decides(
     description: Path, frontend: Caller, system: System, tmp_path: Path
 ) -> None:
-    """Types of openapi-typescript hold under `strict`, and what is written with them works."""
+    """Types of openapi-typescript hold under `strict`, also with enums, and what is written with them works."""
     visitor = await waiting(frontend)
     token = system.key("chat", "decide", person="grace")
     shutil.copy(CLIENTS / "decide.ts", tmp_path)
@@ -124,6 +124,8 @@ async def test_a_typescript_client_reads_a_feed_and_decides(
     await node(tmp_path, "openapi-typescript/bin/cli.js", str(description), "-o", "api.d.ts")
     options = ("--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck")
     await node(tmp_path, "typescript/bin/tsc", *options, "decide.ts")
+    await node(tmp_path, "openapi-typescript/bin/cli.js", str(description), "--enum", "-o", "enums.ts")
+    await node(tmp_path, "typescript/bin/tsc", *options, "enums.ts")
     said = await node(tmp_path, None, "decide.js", system.url, token, visitor.conversation)
     assert (1, "The shop is green.") == (len(json.loads(said)), await visitor.see_answer())
 
