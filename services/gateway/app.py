@@ -78,6 +78,8 @@ BODY_BYTES_MAX = 256 * 1024
 #: The same by the beginning of a path, of forms that come before it is known who sends them: a key and where to go from
 #: there; a vote with its reason and the entries that it leaves out.
 FORM_BYTES_MAX = {"/sign-in": 16 * 1024, "/l/": 64 * 1024}
+#: The same of what posts a whole history, by its path: nothing of it is read before it is known who sends it.
+HISTORY_BYTES_MAX = dict.fromkeys(("/v1/responses", "/v1/chat/completions", "/api/chat", "/agui"), 4 * 1024 * 1024)
 
 
 def create_app(deps: Deps) -> FastAPI:
@@ -88,7 +90,7 @@ def create_app(deps: Deps) -> FastAPI:
     add_routes(app, *_ROUTERS)
     answer_with_problems(app)
     settings = deps.settings
-    app.add_middleware(BodyLimit, bytes_max=BODY_BYTES_MAX, smaller=FORM_BYTES_MAX)
+    app.add_middleware(BodyLimit, bytes_max=BODY_BYTES_MAX, smaller=FORM_BYTES_MAX, larger=HISTORY_BYTES_MAX)
     if settings.gateway_allowed_origins:
         app.add_middleware(
             CORSMiddleware,

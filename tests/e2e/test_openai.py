@@ -403,10 +403,22 @@ async def test_what_is_too_large_is_refused_in_openais_words(chatter: AsyncOpenA
     """Too long a text and too large a body are both a 413 with OpenAI's members."""
     with pytest.raises(openai.APIStatusError) as long:
         await chatter.chat.completions.create(model="default", messages=said("x" * 40_000))
-    with pytest.raises(openai.APIStatusError) as large:
+    with pytest.raises(openai.APIStatusError) as longer:
         await chatter.responses.create(model="default", input="x" * 300_000)
-    assert [413, 413] == [long.value.status_code, large.value.status_code]
-    assert ["invalid_request_error"] * 2 == [long.value.type, large.value.type]
+    with pytest.raises(openai.APIStatusError) as large:
+        await chatter.responses.create(model="default", input="hello", extra_body={"values": [0] * 300_000})
+    refused = [long.value, longer.value, large.value]
+    assert [(413, "invalid_request_error")] * 3 == [(each.status_code, each.type) for each in refused]
+
+
+async def test_a_long_history_is_taken_and_its_end_is_read(chatter: AsyncOpenAI) -> None:
+    """Clients that post everything go on where a chat has a megabyte, on both wires."""
+    named = {"Placet-Conversation": new_id()}
+    past: list[Any] = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello. " * 200_000}]
+    told = await chatter.chat.completions.create(model="default", messages=[*past, *said("hello")], extra_headers=named)
+    conversation = extension(told)["conversation_id"]
+    response = await chatter.responses.create(input=[*past, *said("hello")], conversation=conversation)
+    assert ["Hello, how can I help you today?"] * 2 == [told.choices[0].message.content, response.output_text]
 
 
 # --- people who answer in the agent's place -----------------------------------------------------------------------

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
 from placet.contracts.errors import Refused
-from placet.contracts.messages.conversations import TEXT_MAX
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.dialects.openai import SERVER_LABEL, conversation_of, parse_request_id
@@ -150,7 +149,7 @@ class ResponseIn(_Posted):
     model: Annotated[Text, Field(min_length=1, max_length=256)] | None = Field(
         default=None, description="The agent's name; left out: the conversation's, else `default`."
     )
-    input: Annotated[Text, Field(max_length=TEXT_MAX)] | Items = ""
+    input: Text | Items = ""
     conversation: Identifier | ConversationName | None = None
     previous_response_id: Annotated[str, Field(max_length=128)] | None = None
     instructions: Any = None

@@ -127,8 +127,8 @@ class BodyTooLarge(HTTPException):
     No `Refused`, because the framework takes any other error while it reads a body for a body of the wrong form.
     """
 
-    def __init__(self, bytes_max: int) -> None:
-        super().__init__(413, f"A request body has at most {bytes_max} bytes.")
+    def __init__(self, bytes_max: int, where: str = "") -> None:
+        super().__init__(413, f"A request body has at most {bytes_max} bytes{where}.")
 
     def answer(self, *, closing: bool = False) -> JSONResponse:
         """Return its problem document; when `closing`, the connection ends with it, because of what is left unread."""

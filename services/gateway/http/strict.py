@@ -6,6 +6,7 @@ is larger than allowed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -27,6 +28,10 @@ from placet.gateway.http.errors import BodyTooLarge, problem, wished
 TRUSTED_BYTES = 2_000
 #: Faults of a larger body that are described; the answer names some of them.
 FAULTS_DESCRIBED_MAX = 200
+#: Bytes of a body outside of its texts: each of them may be a value, which costs far more than a letter does.
+OUTSIDE_TEXTS_MAX = 256 * 1024
+#: A text, also one that never ends: it fits wherever one begins, so no byte is looked at twice.
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 #: Bytes of a body's type, and of a request's cookies: both are split into parts, each of which takes its time. Names of
 #: types have 127 at most (RFC 4288), and beside them stands how letters are written; we set cookies of a few hundred.
 TYPE_BYTES_MAX, COOKIE_BYTES_MAX = 256, 8_192
@@ -123,6 +128,8 @@ class StrictRoute(APIRoute):
 
 
 def _strict_value(body: bytes) -> Any:
+    if len(body) > OUTSIDE_TEXTS_MAX and len(_TEXT.sub(b"", body)) > OUTSIDE_TEXTS_MAX:
+        raise BodyTooLarge(OUTSIDE_TEXTS_MAX, " outside of its texts")
     try:
         value = parse_strictly(body)
         canonical_text(value)
@@ -142,15 +149,16 @@ def _media_type(request: Request) -> str:
 class BodyLimit:
     """ASGI middleware: stops reading a body that is too large, whether or not it says its size.
 
-    `smaller` has bounds of their own for what begins with a path.
+    `smaller` has bounds of their own for what begins with a path, `larger` for what is posted to one.
     Nor does it let one of several parts in: these may name any codec of Python's for their texts, some of which take
     minutes. What is dear to split in a head is refused before anything looks at it.
     """
 
-    def __init__(self, app: ASGIApp, bytes_max: int, smaller: Mapping[str, int]) -> None:
+    def __init__(self, app: ASGIApp, bytes_max: int, smaller: Mapping[str, int], larger: Mapping[str, int]) -> None:
         self._app = app
         self._bytes_max = bytes_max
         self._smaller = smaller
+        self._larger = larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a counting `receive`."""
@@ -158,7 +166,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         smaller = (size for begin, size in self._smaller.items() if scope["path"].startswith(begin))
-        bytes_max = next(smaller, self._bytes_max)
+        bytes_max = next(smaller, self._larger.get(scope["path"], self._bytes_max))
         refusal = _refusal(scope, bytes_max)
         if refusal is not None:
             await refusal(scope, receive, send)

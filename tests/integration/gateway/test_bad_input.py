@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import pytest_asyncio
 from psycopg import sql
 
+from placet.gateway.app import HISTORY_BYTES_MAX
 from placet.gateway.http.errors import FAULTS_MAX
 from placet.gateway.http.strict import COOKIE_BYTES_MAX, TYPE_BYTES_MAX
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house, prepare
@@ -245,15 +247,30 @@ async def test_an_oversized_body_is_refused_before_it_is_read(client: httpx.Asyn
     assert ((413, "application/problem+json"), TOO_LARGE) == (told(answer), answer.json())
 
 
+@pytest.mark.parametrize("path", HISTORY_BYTES_MAX)
+async def test_a_whole_history_may_be_larger(house: House, client: httpx.AsyncClient, path: str) -> None:
+    """Clients post all that was said with every message: it is read up to a bound of its own."""
+    large = json.dumps({"unknown": "x" * 4_000_000})
+    answer = await client.post(path, content=large, headers={"content-type": "application/json"})
+    too_large = await refused_by_size(house, path, str(HISTORY_BYTES_MAX[path] + 1))
+    assert ((400, "application/problem+json"), 413) == (told(answer), too_large)
+
+
+async def refused_by_size(house: House, path: str, size: str) -> int:
+    """Return the status that a body of so many bytes is answered with before any of it comes."""
+    where = urlsplit(house.gateways[0].url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(f"POST {path} HTTP/1.1\r\nhost: here\r\ncontent-length: {size}\r\n\r\n".encode())
+    async with asyncio.timeout(20):
+        line = await reader.readline()
+    writer.close()
+    return int(line.split()[1])
+
+
 @pytest.mark.parametrize(("size", "status"), [("0" * 5_000, 404), ("9" * 5_000, 400)])
 async def test_a_size_of_thousands_of_digits_is_a_number(house: House, size: str, status: int) -> None:
     """Zeros before it are none of it, and a body without an end is refused."""
-    where = urlsplit(house.gateways[0].url)
-    reader, writer = await asyncio.open_connection(where.hostname, where.port)
-    writer.write(f"POST /nowhere HTTP/1.1\r\nhost: here\r\ncontent-length: {size}\r\n\r\n".encode())
-    async with asyncio.timeout(20):
-        assert f"HTTP/1.1 {status}".encode() == (await reader.readline())[:12]
-    writer.close()
+    assert status == await refused_by_size(house, "/nowhere", size)
 
 
 async def test_an_oversized_body_is_refused_while_it_streams(client: httpx.AsyncClient) -> None:

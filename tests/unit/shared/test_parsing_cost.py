@@ -18,7 +18,8 @@ from placet.contracts.dead_letters import events_in
 from placet.contracts.errors import Refused
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.gateway.approvals.bounces import read_bounce
-from placet.gateway.http.strict import _refuse_faults, _refuse_unknown, _strict_value
+from placet.gateway.http.errors import BodyTooLarge
+from placet.gateway.http.strict import OUTSIDE_TEXTS_MAX, _refuse_faults, _refuse_unknown, _strict_value
 from placet.gateway.jobs.schemas import JobIn
 from placet.runtime.consumer import read_envelope
 from tests.support.cost import BOUND, FACTOR, growth, seconds
@@ -37,6 +38,11 @@ def same_keys(number: int) -> str:
 def objects(number: int) -> str:
     """Return a list of objects, numbers and texts with escapes."""
     return json.dumps([{"ü": each, "b": [None, 1.5, "\u0001" * 9]} for each in range(number)])
+
+
+def endless(number: int) -> str:
+    """Return a text of escaped quotes that never ends, and ends with half an escape."""
+    return '{"a": "' + '\\"' * number * 10 + "\\"
 
 
 def brackets(number: int) -> str:
@@ -81,6 +87,7 @@ def mail_in_a_codec(number: int) -> str:
 PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
     "strict JSON": (parse_strictly, 1_000),
     "HTTP body": (lambda text: _strict_value(text.encode()), 1_000),
+    "history": (lambda text: _strict_value(text.encode()), 25_000),
     "canonical form": (lambda text: canonical_text(json.loads(text)), 500),
     "envelope": (lambda text: read_envelope(text.encode()), 1_000),
     "dead letter": (events_in, 1_000),
@@ -89,7 +96,7 @@ PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
     "mail": (lambda text: read_bounce(text.encode()), 400),
 }
 SHAPES: dict[str, tuple[Callable[[int], str], ...]] = {
-    "JSON": (keys, same_keys, objects, brackets, events),
+    "JSON": (keys, same_keys, objects, brackets, events, endless),
     "YAML": (yaml_keys, yaml_lines, same_keys, objects, brackets),
     "mail": (mail_parts, mail_encoded, mail_in_a_codec),
 }
@@ -97,7 +104,9 @@ SHAPES: dict[str, tuple[Callable[[int], str], ...]] = {
 
 def parsed(parse: Callable[[str], Any], text: str) -> None:
     """Parse it, whatever is wrong with it."""
-    with suppress(NotStrictJson, RequestValidationError, RulebookInvalid, Refused, ValueError, RecursionError):
+    with suppress(
+        BodyTooLarge, NotStrictJson, RequestValidationError, RulebookInvalid, Refused, ValueError, RecursionError
+    ):
         parse(text)
 
 
@@ -111,6 +120,16 @@ def test_cost_grows_no_faster_than_size(parser: str, shape: Callable[[int], str]
     parse, number = PARSERS[parser]
     small, large = shape(number), shape(number * FACTOR)
     assert growth(lambda: parsed(parse, small), lambda: parsed(parse, large)) <= BOUND
+
+
+@pytest.mark.parametrize("value", ["1", "{}", '""', '{"a": 0}'])
+def test_a_large_body_has_no_more_values_than_another(value: str) -> None:
+    """Its texts may be long; what else it has is refused before it is parsed."""
+    texts = json.dumps(["x" * OUTSIDE_TEXTS_MAX, '"\\' * OUTSIDE_TEXTS_MAX])
+    values = f"[{','.join([value] * OUTSIDE_TEXTS_MAX)}]"
+    assert texts == json.dumps(_strict_value(texts.encode()))
+    with pytest.raises(BodyTooLarge, match="262144 bytes outside of its texts"):
+        _strict_value(values.encode())
 
 
 def test_bytes_of_another_encoding_are_no_json() -> None:
