@@ -36,6 +36,11 @@ def passwords_asked_for() -> set[str]:
     return set(re.findall(r"\$\{(\w+):\?", TEXT))
 
 
+def neighbours(networks: list[str]) -> set[str]:
+    """Return the containers that stand in one of these networks."""
+    return {name for name, each in CONTAINERS.items() if set(networks) & set(each.get("networks", []))}
+
+
 def test_every_service_runs() -> None:
     """A container per service, and an executor per pool of the rulebook."""
     assert RUNS.keys() <= CONTAINERS.keys()
@@ -116,10 +121,29 @@ def test_a_container_is_told_its_own_passwords_alone() -> None:
 
 def test_who_runs_tools_has_no_way_out() -> None:
     """Into the world go who answers people, asks models, and tells people; a pool of its own, where its tools must."""
-    ways = {name: set(CONTAINERS[name]["networks"]) - {"inside"} for name in RUNS}
-    assert {"internal": True} == COMPOSE["networks"]["inside"]
+    ways = {name: set(CONTAINERS[name]["networks"]) - {"inside", "tools"} for name in RUNS}
+    assert [{"internal": True}] * 2 == [COMPOSE["networks"][name] for name in ("inside", "tools")]
     talking = {name: {"outside"} for name in ("gateway", "agent", "notifier")}
     assert {name: set() for name in RUNS} | talking | {"executor-payments": {"payments"}} == ways
+
+
+@pytest.mark.parametrize("container", [name for name, service in RUNS.items() if service == "executor"])
+def test_a_tool_reaches_broker_and_database_alone(container: str) -> None:
+    """The demo's pool its provider too: no other service, nor its metrics, stands in a network of an executor's."""
+    reached = neighbours(CONTAINERS[container]["networks"])
+    executors = {name for name, service in RUNS.items() if service == "executor"}
+    provider = {"payment-provider"} if container == "executor-payments" else set[str]()
+    assert {"rabbitmq", "postgres"} | provider == reached - executors
+
+
+def test_the_page_s_way_out_leads_to_no_service() -> None:
+    """Whoever lets tools out as documented gives them the world, not the other services beside it."""
+    page = (ROOT / "docs" / "write-a-tool.md").read_text()
+    (override,) = re.findall(r"```yaml\n(services:\n  executor-weather:.*?)```\n", page, re.DOTALL)
+    networks = yaml.safe_load(override)["services"]["executor-weather"]["networks"]
+    assert set(networks) <= COMPOSE["networks"].keys()
+    assert not COMPOSE["networks"]["way-out"]
+    assert neighbours(["tools"]) == neighbours(networks)
 
 
 def test_nothing_is_published_beyond_this_machine() -> None:
