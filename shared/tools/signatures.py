@@ -10,10 +10,15 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import TypeAdapter, ValidationError
+from annotated_types import BaseMetadata, GroupedMetadata
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 
 from placet.tools.contract import ToolContext, ToolError
 
@@ -69,20 +74,23 @@ def read_signature(function: Callable[..., Any], schema: Mapping[str, Any]) -> S
 def impossible_types(function: Callable[..., Any], schema: Mapping[str, Any]) -> list[str]:
     """Return a line for each parameter of a fitting function that could take nothing of what its schema lets through.
 
-    Told are plain types on both sides only, and only where conversion fails too: better to miss one than to be wrong.
+    Told are types that say what they take (plain ones, and what is made of them) beside plain schemas, and only where
+    conversion fails too: better to miss one than to be wrong.
     """
     properties, hints = schema.get("properties", {}), _hints(function)
     return [
-        f"takes {name!r} as {hint.__name__}, but the schema says {each['type']}"
+        f"takes {name!r} as {' | '.join(kinds)}, but the schema says {each['type']}"
         for name, each in properties.items()
-        if (hint := typing.get_origin(hints[name]) or hints[name]) in _PLAIN
-        and (values := _samples(each))
-        and not any(_takes(hints[name], value) for value in values)
+        if (values := _samples(each))
+        and (kinds := _kinds(hints[name]))
+        and not any(_takes(kind, value) for kind in (hints[name], *kinds.values()) for value in values)
     ]
 
 
 #: Types of Python that say what they take.
-_PLAIN = frozenset({str, int, float, bool, list, dict})
+_PLAIN = frozenset({str, int, float, bool, list, dict, NoneType})
+#: Types that take lists, though not each list.
+_LISTS = frozenset({tuple, set, frozenset})
 #: Of each type of JSON, values that are converted wherever another one of it can be.
 _SAMPLES: Mapping[str, tuple[Any, ...]] = {
     "string": ("text",),
@@ -104,6 +112,40 @@ def _samples(schema: Any) -> tuple[Any, ...]:
     return _SAMPLES.get(kind, ())
 
 
+def _kinds(hint: Any) -> dict[str, Any]:
+    """Return, by name, plain types that take all that a type takes; nothing where one of its parts says not what."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        # What pydantic calls before it converts may make anything of anything.
+        tells_only = all(isinstance(each, _TELLS_ONLY) for each in parts[1:])
+        return _kinds(parts[0]) if tells_only else {}
+    if origin in {Union, UnionType}:
+        found = [_kinds(each) for each in parts]
+        return {name: kind for each in found for name, kind in each.items()} if all(found) else {}
+    if origin is Literal:
+        kinds = {type(each) for each in parts}
+        return {str(hint).removeprefix("typing."): reduce(or_, kinds)} if kinds <= _PLAIN else {}
+    kind = origin or hint
+    if kind in _PLAIN:
+        return {"None" if kind is NoneType else kind.__name__: hint}
+    if kind in _LISTS:
+        return {kind.__name__: list}
+    return {kind.__name__: dict} if _takes_objects_alone(kind) else {}
+
+
+#: What narrows or describes the type beside it.
+_TELLS_ONLY = (str, FieldInfo, BaseMetadata, GroupedMetadata)
+
+
+def _takes_objects_alone(kind: Any) -> bool:
+    """Whether a type is a model that nothing but its fields converts."""
+    if not (inspect.isclass(kind) and issubclass(kind, BaseModel)) or issubclass(kind, RootModel):
+        return False
+    as_written = kind.__get_pydantic_core_schema__.__func__ is BaseModel.__get_pydantic_core_schema__.__func__  # type: ignore[attr-defined]
+    own = kind.__pydantic_decorators__.model_validators or kind.model_config.get("from_attributes")
+    return as_written and not own
+
+
 def _takes(hint: Any, value: Any) -> bool:
     try:
         TypeAdapter(hint).validate_python(value)
@@ -113,6 +155,8 @@ def _takes(hint: Any, value: Any) -> bool:
 
 
 def _parameters_by_name(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    if not inspect.isroutine(inspect.unwrap(function)):
+        raise SignatureError("is an object that can be called; a tool is a function, made with def or async def")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SignatureError("is a generator; a tool returns one value")
     parameters = dict(inspect.signature(function).parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,20 @@ def test_function_that_does_not_fit_its_schema_is_refused(function: Callable[...
     with a_module(f=function) as module:
         refusal = _refusal(Entry("x", a_schema("a", "b", required=("a",)), f"{module}:f"))
     assert f"tool 'x': function '{module}:f' {text}" == refusal
+
+
+class _Called:
+    def __call__(self, a: int) -> int:
+        return a
+
+
+@pytest.mark.parametrize("member", [_Called(), partial(_lacks, a=1)])
+def test_object_that_can_be_called_is_refused(member: object) -> None:
+    """The line says what is wanted instead, and shows no address of the object."""
+    with a_module(f=member) as module:
+        refusal = _refusal(Entry("x", a_schema("a", required=("a",)), f"{module}:f"))
+    told = "is an object that can be called; a tool is a function, made with def or async def"
+    assert f"tool 'x': function '{module}:f' {told}" == refusal
 
 
 def test_type_that_json_cannot_fill_is_refused_in_one_line() -> None:

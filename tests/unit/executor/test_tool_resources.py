@@ -89,6 +89,14 @@ async def _yields(settings: PackSettings) -> AsyncIterator[dict[str, object]]:
     yield {"settings": settings}
 
 
+def _returns_plainly(settings: PackSettings) -> dict[str, object]:
+    return {"settings": _opener("a", [])(settings)}
+
+
+def _returns_nothing(settings: PackSettings) -> None:
+    _opener("a", [])(settings)
+
+
 @contextmanager
 def _plain(settings: PackSettings) -> Iterator[dict[str, object]]:
     yield {"settings": settings}
@@ -106,6 +114,8 @@ _NO_MANAGER = "is no async context manager (@asynccontextmanager, async def, one
         (_returns, _NO_MANAGER),
         (_yields, _NO_MANAGER),
         (_plain, _NO_MANAGER),
+        (_returns_plainly, _NO_MANAGER),
+        (_returns_nothing, _NO_MANAGER),
         (asynccontextmanager(_returns), _NO_MANAGER),  # type: ignore[arg-type]  # the fault under test
     ],
 )
@@ -141,7 +151,7 @@ def test_an_opener_is_not_refused_for_how_it_is_written(opener: object) -> None:
 @pytest.mark.parametrize(
     ("opener", "problem"),
     [
-        (lambda _: {}, _NO_MANAGER),
+        (lambda _: dict(), _NO_MANAGER),  # noqa: C408 - what a call returns is not seen before
         (asynccontextmanager(lambda _: _yields_nothing()), "yields no dict of resources by name"),
         (asynccontextmanager(lambda _: _ends()), "ends the process: no key"),
     ],
