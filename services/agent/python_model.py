@@ -42,7 +42,8 @@ def function_of(name: str) -> Reply:
     try:
         found: Reply = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        where = "PLACET_MODEL names the model, PLACET_TOOLS the folder of own code"
+        named = "PLACET_MODEL names the model, such as openai/gpt-4o with its key in PLACET_MODEL_API_KEY"
+        where = f"{named}; PLACET_TOOLS is the folder of own code"
         raise PlacetError(f"no model is at python/{name}: {error} ({where})") from error
     return found
 

@@ -104,6 +104,7 @@ async def test_an_async_function_keeps_nothing_else_waiting() -> None:
 
 @pytest.mark.parametrize("name", ["nowhere_at_all:model", "json:nothing", "json"])
 def test_a_model_that_is_not_there_is_one_line(name: str) -> None:
-    """It names where own code is looked for."""
-    with pytest.raises(PlacetError, match=rf"^no model is at python/{name}: .*PLACET_TOOLS"):
+    """It says how a model is named, one of a provider too, and where own code is looked for."""
+    told = r"PLACET_MODEL names the model, such as openai/gpt-4o with its key in PLACET_MODEL_API_KEY; PLACET_TOOLS "
+    with pytest.raises(PlacetError, match=rf"^no model is at python/{name}: .*{told}"):
         function_of(name)
