@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, JsonValue, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
@@ -37,10 +37,6 @@ _LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 class UnknownSetting(PlacetError):
     """The environment names settings that no service has."""
-
-
-def _none_where_empty(value: Any) -> Any:
-    return None if value == "" else value
 
 
 def _as_browsers_say_it(url: str) -> str:
@@ -73,11 +69,11 @@ class Settings(BaseSettings):
         description="Declare exchanges and queues at start; off where definitions.json made them.",
     )
     rulebook: Path = Field(default=Path("deploy/rulebook.yaml"), description="Rulebook file with the tool catalogue.")
-    tools: Annotated[Path | None, BeforeValidator(_none_where_empty)] = Field(
+    tools: Path | None = Field(
         default=None,
         description="Folder of own Python code for executor and agent, such as tools; none: what is installed.",
     )
-    agents: Annotated[Path | None, BeforeValidator(_none_where_empty)] = Field(
+    agents: Path | None = Field(
         default=None, description="File of agents; none: one agent, as the settings of the agent service say, any name."
     )
     keys: Path = Field(
@@ -115,6 +111,13 @@ class Settings(BaseSettings):
         "against input that nobody thought of. Own code of tools and models is not watched; 0: nothing is.",
     )
     drain_seconds: float = Field(default=20.0, gt=0, description="How long a stop waits for what is running.")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _left_out_where_empty(cls, value: Any, info: ValidationInfo) -> Any:
+        """Take an empty value for one that was left out, unless it is a text: there it may mean something."""
+        default = cls.model_fields[info.field_name or ""].get_default(call_default_factory=True, validated_data={})
+        return default if value == "" and not isinstance(default, str | SecretStr) else value
 
     def add_own_code(self) -> None:
         """Let Python find the code in the folder `tools`, behind everything installed; PlacetError without a folder."""

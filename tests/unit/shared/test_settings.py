@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 import structlog
 from pydantic import SecretStr
 
+from placet.agent.settings import AgentSettings
 from placet.contracts.errors import PlacetError
+from placet.contracts.topology import SERVICES
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
 from placet.runtime.service import Service, main
 from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
+
+EXAMPLE = Path(__file__).parents[3] / "deploy" / "example.env"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +72,30 @@ def test_default_credentials_are_for_this_machine(rabbitmq_url: str, database_ur
     """Guest and a passwordless postgres are convenient on localhost and worth a warning anywhere else."""
     settings = Settings(rabbitmq_url=SecretStr(rabbitmq_url), database_url=SecretStr(database_url))
     assert told == default_credentials(settings)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_empty_value_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+    """Whoever takes the mark off a line of example.env that says nothing changes nothing, in any service."""
+    settings = import_module(f"placet.{service}.settings")
+    (made,) = (each for name, each in vars(settings).items() if name.lower() == f"{service.replace('_', '')}settings")
+    plain = made()
+    for line in EXAMPLE.read_text().splitlines():
+        if found := re.fullmatch(r"#(PLACET_\w+)=", line):
+            monkeypatch.setenv(found[1], "")
+    assert plain == made()
+
+
+def test_an_empty_number_or_path_is_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty text stays one: no instructions are none."""
+    for name in ("PLACET_HEALTH_PORT", "PLACET_RULEBOOK", "PLACET_AGENT_INSTRUCTIONS"):
+        monkeypatch.setenv(name, "")
+    settings = AgentSettings()
+    assert (0, Path("deploy/rulebook.yaml"), "") == (
+        settings.health_port,
+        settings.rulebook,
+        settings.agent_instructions,
+    )
 
 
 @pytest.mark.parametrize(
