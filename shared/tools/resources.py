@@ -13,14 +13,11 @@ yields resources by name. The executor enters each once at its start and leaves 
 
 from __future__ import annotations
 
-import dis
 import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from types import CodeType
 
 from placet.contracts.errors import PlacetError
 
@@ -88,17 +85,7 @@ def find_opener(module: str) -> OpenResources | None:
         inspect.signature(opener).bind(None)
     except TypeError:
         raise ToolLoadError(f"module {module!r}: open_resources must take one argument, the settings") from None
-    if made is not None and _returns_no_object(made):
-        raise ToolLoadError(_NO_MANAGER.format(module=module))
     return opener
-
-
-def _returns_no_object(code: CodeType) -> bool:
-    """Whether each `return` of a function is of a dict, list, tuple or constant, made on the spot."""
-    steps = [each.opname for each in dis.get_instructions(code)]
-    made = [before for before, step in pairwise(steps) if step == "RETURN_VALUE"]
-    made += [step for step in steps if step == "RETURN_CONST"]
-    return bool(made) and all(each.startswith(("BUILD_", "LOAD_CONST", "RETURN_CONST")) for each in made)
 
 
 def _openers(modules: Iterable[str]) -> dict[str, OpenResources]:
