@@ -252,13 +252,14 @@ SET state = excluded.state, step = excluded.step, fence = excluded.fence, takeov
 
 -- name: write_steps
 INSERT INTO agent.steps
-    (turn_id, step, tenant, conversation_id, message_id, raw, model, input_tokens, output_tokens)
-SELECT b.turn_id, b.step, held.tenant, b.conversation_id, b.message_id, b.raw, b.model, b.input_tokens, b.output_tokens
+    (turn_id, step, tenant, conversation_id, message_id, raw, model, input_tokens, output_tokens, said_at)
+SELECT b.turn_id, b.step, held.tenant, b.conversation_id, b.message_id, b.raw, b.model, b.input_tokens, b.output_tokens,
+    moment.at
 FROM unnest(
     :steps_conversation_id::text[], :steps_turn_id::text[], :steps_step::int[], :steps_message_id::text[],
     :steps_raw::jsonb[], :steps_model::text[], :steps_input_tokens::int[], :steps_output_tokens::int[]
 ) AS b (conversation_id, turn_id, step, message_id, raw, model, input_tokens, output_tokens)
-JOIN held USING (conversation_id)
+JOIN held USING (conversation_id), moment
 
 -- name: write_new_calls
 INSERT INTO agent.tool_calls (
