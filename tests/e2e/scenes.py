@@ -123,6 +123,14 @@ RULES = [
         "approval": {"approvers": ["group:releases"], "approvals": 2, "exclude": ["requester"], "edits": True},
     },
     {
+        "name": "two-of-all",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "paired"',
+        "effect": "require_approval",
+        "reason": "Two people must agree, whoever asked.",
+        "approval": {"approvers": ["group:releases"], "approvals": 2},
+    },
+    {
         "name": "charges",
         "match": {"tool": "charge_card"},
         "effect": "require_approval",
@@ -202,6 +210,7 @@ SLOWLY = tuple(f"slowly-{what}-{major}" for what in ("first", "tab", "stop", "ag
 _DEPLOYING = (
     _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),
     _when("deploy short-lived", _call("deploy", service="shop", version="short-lived")),
+    _when("deploy paired", _call("deploy", service="shop", version="paired"), text="Deploying."),
     _when("deploy reviewed", _call("deploy", service="shop", version="reviewed")),
     _when(
         "deploy everywhere", *(_call("deploy", service="shop", version=f"everywhere-{n}") for n in range(EVERYWHERE))

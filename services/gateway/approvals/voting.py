@@ -16,6 +16,7 @@ from placet.gateway.approvals.held import held_of, in_turns
 from placet.gateway.identity.store.keys import find_keys
 from placet.gateway.store.read import Row, list_votes
 from placet.runtime.sql import Connection
+from placet.surfaces.texts import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,16 @@ def count(approval: Row, votes: Iterable[Row], directory: Directory) -> Counted:
         came,
         tuple(row_of[id(vote)] for person, vote in last.items() if person in stand),
     )
+
+
+def ways_words(tally: Tally, language: str) -> str:
+    """Return how far an approval is, in words: `1 of 2 approvals`; what must all be met is joined by `and`."""
+    ways = [
+        text(language, "{counted} of {approvals}", counted=each.counted, approvals=each.approvals)
+        for each in tally.panels
+    ]
+    joined = tally.joined(ways, text(language, "or"), text(language, "and"))
+    return text(language, "{ways} approvals", ways=joined)
 
 
 def given_by(rows: Iterable[Row]) -> set[str | None]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from placet.gateway.conversations.items import Delta
 from placet.gateway.dialects import changes
 from placet.gateway.dialects.changes import Call, Data
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
+from placet.surfaces.texts import text
 
 #: The name under which Placet's tools stand, and how clients declare them: as those of a remote MCP server.
 SERVER_LABEL = "placet"
@@ -33,6 +35,13 @@ _WAITS: Mapping[str, str] = {
 }
 
 
+class Progress(NamedTuple):
+    """How far an approval is: in words, `1 of 2 approvals`, and its panels, {approvers, approvals, counted}."""
+
+    words: str
+    panels: list[dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class Goal:
     """What a client is told, and what must have happened before that ends."""
@@ -48,6 +57,10 @@ class Goal:
     asked_again: frozenset[str] = frozenset()
     #: The approval that is asked about by itself now, if it still waits; empty for none.
     asked_alone: str = ""
+    #: The requests that the client need not answer again, because its vote counts -> how far their approvals are.
+    voted: Mapping[str, Progress] = field(default_factory=dict)
+    #: Numbers of items that it was told before, behind those that it is told again.
+    skipped: range = range(0)
     language: str = "en"
     #: Who answers, {state, operator, text}; empty for the agent. And how often that has changed.
     holder: Data = field(default_factory=dict)
@@ -55,7 +68,8 @@ class Goal:
 
     def is_news(self, entry: Entry, log: ConversationState) -> bool:
         """Whether the client was not told of an entry, which was just read."""
-        return log.seq > self.told or (isinstance(entry, Delta) and log.seq == self.told)
+        number = log.seq + isinstance(entry, Delta)
+        return number > self.told and number not in self.skipped
 
     def rests(self, log: ConversationState) -> bool:
         """Whether nothing follows until people decide or write, and all is told that was asked for."""
@@ -63,6 +77,10 @@ class Goal:
             return False
         decided = (log.call_of(approval_id) for approval_id in self.decided)
         return log.rests and not log.lags(self.holder_revision) and all(call is None or call.kind for call in decided)
+
+    def has_voted(self, call: Call) -> bool:
+        """Whether the client's vote on a call counts, which waits for others."""
+        return request_id(call.card) in self.voted
 
     def held(self, log: ConversationState) -> Data:
         """Return who answers in the agent's place, {state, operator, text}; empty where the agent does."""
@@ -85,9 +103,9 @@ class ResponseId:
         return f"resp_{self.told}_{self.message_id or 0}_{self.conversation_id}"
 
 
-def parse_response_id(text: str) -> ResponseId | None:
+def parse_response_id(named: str) -> ResponseId | None:
     """Return what a response's id says; None where it is none of ours."""
-    match = _RESPONSE.fullmatch(text)
+    match = _RESPONSE.fullmatch(named)
     return ResponseId(match[3], int(match[1]), match[2] if match[2] != "0" else "") if match else None
 
 
@@ -96,9 +114,9 @@ def request_id(card: Data) -> str:
     return f"mcpr_{card['approval_id']}_{card['digest']}"
 
 
-def parse_request_id(text: str) -> tuple[str, str] | None:
+def parse_request_id(named: str) -> tuple[str, str] | None:
     """Return the approval's id and the digest that an approval request named; None where it is none of ours."""
-    match = _REQUEST.fullmatch(text)
+    match = _REQUEST.fullmatch(named)
     return (match[1], match[2]) if match else None
 
 
@@ -107,19 +125,21 @@ def item_id(prefix: str, conversation_id: str, name: str) -> str:
     return f"{prefix}_{conversation_id}.{name.replace('#', '.')}"
 
 
-def conversation_of(text: str) -> str:
+def conversation_of(named: str) -> str:
     """Return the conversation that an output item's id names; empty where it is none of ours."""
-    match = _ITEM.fullmatch(text)
+    match = _ITEM.fullmatch(named)
     return match[1] if match else ""
 
 
-def shown_cards(calls: Iterable[Call]) -> list[dict[str, Any]]:
-    """Return what a client is told of approvals that wait: beside the card its id, and that of its request."""
-    return [
-        {"id": call.approval_id, "request_id": request_id(call.card)}
-        | {name: call.card[name] for name in _CARD_FIELDS if call.card.get(name) is not None}
-        for call in calls
-    ]
+def shown_cards(calls: Iterable[Call], voted: Mapping[str, Progress] = MappingProxyType({})) -> list[dict[str, Any]]:
+    """Return what a client is told of approvals that wait: its card and ids, and how far those are that it `voted`."""
+    told = []
+    for call in calls:
+        card = {name: call.card[name] for name in _CARD_FIELDS if call.card.get(name) is not None}
+        progress = voted.get(request := request_id(call.card))
+        panels = {"panels": progress.panels} if progress else {}
+        told.append({"id": call.approval_id, "request_id": request} | card | panels)
+    return told
 
 
 def shown_result(answered: changes.CallAnswered) -> dict[str, Any]:
@@ -165,6 +185,13 @@ def waits_note(language: str, calls: Iterable[Call], public_url: str = "") -> st
         lines += [f"  - {_code(each['summary'] or each['tool'])}" for each in staged[:STAGED_MAX]]
         lines += [f"  - … {len(staged) - STAGED_MAX}"] if len(staged) > STAGED_MAX else []
     return "\n".join([_WAITS.get(language, _WAITS["en"]), *lines]) if lines else ""
+
+
+def voted_note(language: str, calls: Iterable[Call], voted: Mapping[str, Progress]) -> str:
+    """Return the words about those of `calls` that wait although the client has voted; empty where none does."""
+    known = [(call, progress) for call in calls if (progress := voted.get(request_id(call.card)))]
+    lines = [f"- {_code(call.card.get('summary') or call.tool)} ({progress.words})" for call, progress in known]
+    return "\n".join([text(language, "Your vote counts. This waits for another person:"), *lines]) if lines else ""
 
 
 def _code(words: Any) -> str:

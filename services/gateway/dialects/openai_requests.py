@@ -7,23 +7,26 @@ request. That is kept just before a response's last words are sent: a client tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id, new_id, own_id
 from placet.gateway.approvals.answers import Answer, asked_alone
+from placet.gateway.approvals.voting import count_votes, ways_words
 from placet.gateway.conversations.access import may_read, no_conversation
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.service import Plan, Writing, open_conversation
 from placet.gateway.conversations.store import mark_told
 from placet.gateway.dialects import streams
-from placet.gateway.dialects.openai import Goal
+from placet.gateway.dialects.conversation_state import ConversationState
+from placet.gateway.dialects.openai import Goal, Progress, request_id
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
+from placet.gateway.store.read import load_approvals
 from placet.runtime.queries import load_queries
 
 _QUERIES = load_queries(__file__)
@@ -108,17 +111,20 @@ async def ask(
     may_read(caller, conversation_id)
     decided, refused = await streams.decide(deps, caller, conversation_id, answers, all_count=True)
     left = frozenset(answer.approval_id for answer in answers) - decided - refused.keys()
+    log = snapshot.log
     goal = Goal(
         conversation_id,
         told=newest if conversation.told_seq is None else min(conversation.told_seq, newest),
         newest=newest,
-        decided=decided | await streams.decided_since(deps, caller, snapshot.log),
+        decided=decided | await streams.decided_since(deps, caller, log),
         asked_again=left,
-        asked_alone=await _next_alone(deps, caller, snapshot, decided | left) if answers else "",
+        asked_alone=await _next_alone(deps, caller, log, decided | left) if answers else "",
+        voted=await voted_on(deps, caller, log, conversation.language),
         language=conversation.language,
         holder=snapshot.holder,
         holder_revision=conversation.holder_revision,
     )
+    goal = _retold(goal, snapshot, decided)
     if not text:
         return goal
     writing = Writing(text, derived_id("openai", conversation_id, caller.person, key) if key else new_id())
@@ -132,16 +138,60 @@ async def ask(
     approval = await deps.decisions.find(caller, taken.posted.taken_as["approval_id"])
     consented = frozenset({str(approval["approval_id"])})
     if approval["state"] == "pending":
-        return replace(goal, asked_again=goal.asked_again | consented)
+        voted = await voted_on(deps, caller, log, conversation.language)
+        return replace(goal, asked_again=goal.asked_again | consented, voted=voted)
     return replace(goal, decided=goal.decided | consented)
 
 
-async def _next_alone(deps: Deps, caller: Caller, snapshot: Snapshot, seen: frozenset[str]) -> str:
+async def voted_on(deps: Deps, caller: Caller, log: ConversationState, language: str) -> dict[str, Progress]:
+    """Return the requests that wait although the caller's vote counts, with how far their approvals are."""
+    waiting = {(caller.tenant, call.approval_id) for call in log.waiting}
+    if not waiting:
+        return {}
+    async with reading(deps.runtime.database) as connection:
+        rows = [row for row in (await load_approvals(connection, waiting)).values() if row["state"] == "pending"]
+        counted = await count_votes(connection, caller.tenant, rows, deps.directory())
+    return {
+        request_id(row): Progress(ways_words(each.tally, language), [asdict(panel) for panel in each.tally.panels])
+        for row in rows
+        if (each := counted[row["approval_id"]]).of(caller.person)
+    }
+
+
+def _retold(goal: Goal, snapshot: Snapshot, decided: frozenset[str]) -> Goal:
+    """Return the goal of a client that answers what was decided already: it is told what came of it, if again.
+
+    That ends with the user's next message behind the results; what the client was told after it is not told again.
+    """
+    over = {
+        item.data["call_id"]: item.id
+        for item in snapshot.items
+        if item.type == "approval" and item.data["state"] != "pending" and item.data["approval_id"] in decided
+    }
+    if not over or min(over.values()) > goal.told:
+        return goal
+    results = {
+        item.data["call_id"]: item.id
+        for item in snapshot.items
+        if item.type == "tool_call" and item.data["call_id"] in over and item.data["status"] in {"success", "error"}
+    }
+    last = max(results.values()) if results.keys() == over.keys() else goal.told
+    end = next((item.id for item in snapshot.items if item.id > last and begins_anew(item)), goal.told + 1)
+    return replace(goal, told=min(over.values()) - 1, skipped=range(end, goal.told + 1))
+
+
+def begins_anew(item: Item, message_id: str = "") -> bool:
+    """Tell whether an item is a message of the user, which what is told before it does not answer."""
+    said = item.type == "message" and item.data["role"] == "user" and not item.data.get("taken_as")
+    return said and item.data["message_id"] != message_id
+
+
+async def _next_alone(deps: Deps, caller: Caller, log: ConversationState, seen: frozenset[str]) -> str:
     """Return the next approval to ask about of those that are given by themselves; empty where none waits.
 
     Clients that post the answers of one response together can answer such calls only if they are asked one by one.
     """
-    waiting = [call.approval_id for call in snapshot.log.waiting if call.approval_id not in seen]
+    waiting = [call.approval_id for call in log.waiting if call.approval_id not in seen]
     risky = await asked_alone(deps.decisions, caller, waiting)
     return next((each for each in waiting if each in risky), "")
 
@@ -150,14 +200,21 @@ def _written(goal: Goal, snapshot: Snapshot, message_id: str) -> Goal:
     """Return what a client waits for that wrote; where it had written that already, it is told again from there."""
     known = (item for item in snapshot.items if item.type == "message" and item.data["message_id"] == message_id)
     again = next(known, None)
-    return replace(goal, message_id=message_id, told=again.id if again else goal.told)
+    goal = replace(goal, message_id=message_id)
+    return replace(goal, told=again.id, skipped=range(0)) if again else goal
 
 
 async def tell(deps: Deps, caller: Caller, snapshot: Snapshot, goal: Goal, number: int) -> tuple[int, int] | None:
     """Keep that the client was told all up to item `number`; return the tokens that what it was told took."""
     async with deps.runtime.database.single() as connection:
         await mark_told(connection, (caller.tenant, goal.conversation_id), number)
-    return await token_usage(deps, caller, goal.conversation_id, snapshot.moment(goal.told))
+    parts = [(goal.told, goal.skipped.start), (goal.skipped.stop - 1, 0)] if goal.skipped else [(goal.told, 0)]
+    found = [
+        await token_usage(deps, caller, goal.conversation_id, snapshot.moment(since), snapshot.moment(until))
+        for since, until in parts
+    ]
+    counted = [each for each in found if each]
+    return (sum(read for read, _ in counted), sum(written for _, written in counted)) if counted else None
 
 
 async def token_usage(

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from placet.gateway.approvals.details import PanelOut
+
 
 class WaitingRequest(BaseModel):
     """An approval that waits for people."""
@@ -25,6 +27,9 @@ class WaitingRequest(BaseModel):
     approvers: list[str] | None = None
     expires_at: str | None = None
     staged: list[dict[str, Any]] | None = Field(default=None, description="Of a commit: what it does.")
+    panels: list[PanelOut] | None = Field(
+        default=None, description="Where the caller's vote counts: the ways to say yes, and how far each is."
+    )
 
 
 class EndedCall(BaseModel):

@@ -29,6 +29,7 @@ from placet.gateway.dialects.openai import (
     shown_cards,
     shown_holder,
     shown_result,
+    voted_note,
 )
 
 Event = dict[str, Any]
@@ -97,8 +98,14 @@ class ResponseState:
         held = self.goal.held(self.log)
         asked = self.goal.asked_again
         again = [call for call in self.log.waiting if call.approval_id in asked or (self.log.unanswered and not held)]
-        events = [event for call in again for event in self._ask(call)]
-        if (alone := self.log.call_of(self.goal.asked_alone)) and self.log.asks(alone):
+        events = [event for call in again if not self.goal.has_voted(call) for event in self._ask(call)]
+        if note := voted_note(self.goal.language, again, self.goal.voted):
+            events += self._say(f"voted.{self.goal.told}", note)
+        if (
+            (alone := self.log.call_of(self.goal.asked_alone))
+            and self.log.asks(alone)
+            and not self.goal.has_voted(alone)
+        ):
             events += self._ask(alone, f"_{self.goal.newest}")
         return events + (list(self._say(f"holder.{held.get('revision', 0)}", str(held["text"]))) if held else [])
 
@@ -115,7 +122,8 @@ class ResponseState:
         """Return the response as it stands."""
         error = {"code": "server_error", "message": self.failure} if status == "failed" else None
         waiting = [] if status == "in_progress" and not self.output else self.log.waiting
-        placet = {"approvals": shown_cards(waiting), "holder": shown_holder(self.goal.held(self.log)), **self.limit}
+        held = self.goal.held(self.log)
+        placet = {"approvals": shown_cards(waiting, self.goal.voted), "holder": shown_holder(held), **self.limit}
         return {
             "id": self.response_id,
             "object": "response",
@@ -152,7 +160,8 @@ class ResponseState:
                 if ends:
                     yield from self._end_text()
             case changes.CardMoved(_, call) if call.card["state"] == "pending":
-                yield from self._ask(call)
+                # Whose vote counts would say the same again.
+                yield from () if call.card.get("kind") and self.goal.has_voted(call) else self._ask(call)
             case changes.CallAnswered():
                 yield from self._answer(change)
             case changes.OperatorSpoke(message_id, operator, text):

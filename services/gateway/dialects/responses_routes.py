@@ -17,9 +17,20 @@ from placet.gateway.conversations.sse import HEADERS, event_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions_routes import KeyHeader
 from placet.gateway.dialects.conversation_state import replay
-from placet.gateway.dialects.openai import Goal, ResponseId, parse_response_id
+from placet.gateway.dialects.openai import Goal, ResponseId, parse_request_id, parse_response_id
 from placet.gateway.dialects.openai_posted import ResponseIn, invalid
-from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, find, found, tell, token_usage
+from placet.gateway.dialects.openai_requests import (
+    agent_of,
+    ask,
+    begin,
+    begins_anew,
+    begun_by,
+    find,
+    found,
+    tell,
+    token_usage,
+    voted_on,
+)
 from placet.gateway.dialects.openai_schemas import ResponseOut
 from placet.gateway.dialects.responses import Event, ResponseState
 from placet.gateway.dialects.streams import Snapshot
@@ -90,17 +101,15 @@ async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) 
     snapshot = await streams.read(deps, caller, named.conversation_id, streams.HISTORY_MAX)
     if named.told > snapshot.newest:
         raise no_conversation()
-    next_one = (
-        item
-        for item in snapshot.items
-        if item.type == "message" and item.data["role"] == "user" and item.id > named.told
-        if item.data["message_id"] != named.message_id and not item.data.get("taken_as")
-    )
-    end = next(next_one, None)
+    later = (item for item in snapshot.items if item.id > named.told)
+    end = next((item for item in later if begins_anew(item, named.message_id)), None)
     items = [item for item in snapshot.items if end is None or item.id < end.id]
     conversation = snapshot.conversation
     goal = Goal(named.conversation_id, named.told, message_id=named.message_id, language=conversation.language)
-    goal = replace(goal, holder=snapshot.holder if end is None else {})
+    if end is None:
+        voted = await voted_on(deps, caller, snapshot.log, goal.language)
+        again = frozenset(request[0] for each in voted if (request := parse_request_id(each)))
+        goal = replace(goal, holder=snapshot.holder, voted=voted, asked_again=again)
     began = snapshot.moment(named.told + 1) or conversation.created_at
     state = ResponseState(goal, response_id, conversation.agent or "default", int(began.timestamp()))
     state, _ = replay(state, items)

@@ -18,7 +18,7 @@ from placet.gateway.approvals.answers import alone
 from placet.gateway.approvals.forms import ApprovalOut, approvals_out
 from placet.gateway.approvals.mine import decidable
 from placet.gateway.approvals.store.comments import count_comments
-from placet.gateway.approvals.voting import Counted, count_votes
+from placet.gateway.approvals.voting import Counted, count_votes, ways_words
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.read import Row, list_untold
 from placet.gateway.web.shown import Shown, shown_calls
@@ -102,13 +102,7 @@ class Waiting:
         """Return what decides it, in words: `1 of 2 approvals`; what must all be met is joined by `and`."""
         if not self.several:
             return text(language, "one approval decides")
-        tally = self.counted.tally
-        ways = [
-            text(language, "{counted} of {approvals}", counted=each.counted, approvals=each.approvals)
-            for each in tally.panels
-        ]
-        joined = tally.joined(ways, text(language, "or"), text(language, "and"))
-        return text(language, "{ways} approvals", ways=joined)
+        return ways_words(self.counted.tally, language)
 
     def claimed(self, now: datetime) -> str:
         """Return who said "I'm on it", while that holds."""

@@ -1,0 +1,165 @@
+"""What OpenAI's clients are told of a decision that was made before, of a vote, and of a turn that failed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    HostedMCPTool,
+    MCPToolApprovalFunctionResult,
+    MCPToolApprovalRequest,
+    Runner,
+    set_tracing_disabled,
+)
+from agents.models.openai_responses import OpenAIResponsesModel
+from openai import AsyncOpenAI
+from openai.types.responses import Response
+
+from placet.contracts.ids import new_id
+from tests.support.people import PATIENCE_SECONDS, Caller
+from tests.support.system import System
+
+set_tracing_disabled(disabled=True)
+
+
+async def a_client(system: System, person: str) -> AsyncIterator[AsyncOpenAI]:
+    """Yield the client of a person who may also decide."""
+    key = system.key("chat", "decide", person=person)
+    async with AsyncOpenAI(base_url=f"{system.url}/v1", api_key=key, timeout=PATIENCE_SECONDS) as made:
+        yield made
+
+
+@pytest.fixture
+async def grace(system: System) -> AsyncIterator[AsyncOpenAI]:
+    """One of the releases group."""
+    async for made in a_client(system, "grace"):
+        yield made
+
+
+@pytest.fixture
+async def hopper(system: System) -> AsyncIterator[AsyncOpenAI]:
+    """The other one."""
+    async for made in a_client(system, "hopper"):
+        yield made
+
+
+def answers(asked: Response, *, approve: bool = True) -> list[Any]:
+    """Return the input that answers everything that a response asks."""
+    answer = {"type": "mcp_approval_response", "approve": approve}
+    requests = [item.id for item in asked.output if item.type == "mcp_approval_request"]
+    return [answer | {"approval_request_id": each} for each in requests]
+
+
+def kinds(response: Response) -> list[str]:
+    """Return the types of a response's items."""
+    return [item.type for item in response.output]
+
+
+def placet(response: Response) -> dict[str, Any]:
+    """Return what Placet tells beside OpenAI's members."""
+    found: dict[str, Any] = (response.model_extra or {})["placet"]
+    return found
+
+
+# --- answers that come again --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_repeated_answer_has_the_same_response(grace: AsyncOpenAI, *, named: bool, keyed: bool) -> None:
+    """As the SDK repeats a request whose connection broke: the same response, with its items and its tokens."""
+    asked = await grace.responses.create(model="default", input="deploy the shop")
+    headers = {"Idempotency-Key": new_id()} if keyed else None
+    body: dict[str, Any] = {"previous_response_id": asked.id} if named else {}
+    told = [
+        await grace.responses.create(model="default", input=answers(asked), extra_headers=headers, **body)
+        for _ in range(3)
+    ]
+    assert "The shop is green." == told[0].output_text
+    assert [(told[0].id, told[0].output, told[0].usage)] * 3 == [(each.id, each.output, each.usage) for each in told]
+
+
+async def test_a_repeated_answer_tells_nothing_of_what_was_said_since(grace: AsyncOpenAI) -> None:
+    """It ends where the user wrote again: those who asked for that have been told."""
+    asked = await grace.responses.create(model="default", input="deploy the shop")
+    done = await grace.responses.create(model="default", input=answers(asked))
+    since = await grace.responses.create(model="default", previous_response_id=done.id, input="was it deployed?")
+    again = await grace.responses.create(model="default", input=answers(asked))
+    after = await grace.responses.create(model="default", previous_response_id=since.id, input="hello")
+    assert (done.output, done.usage) == (again.output, again.usage)
+    assert ["message"] == kinds(after)
+
+
+async def test_a_yes_to_what_another_client_was_told_of_has_the_outcome(
+    grace: AsyncOpenAI, hopper: AsyncOpenAI, operator: Caller
+) -> None:
+    """Somebody approved elsewhere, and somebody else's message brought what came of it."""
+    asked = await grace.responses.create(model="default", input="deploy the shop")
+    (card,) = placet(asked)["approvals"]
+    await operator.decide({"approval_id": card["id"], "digest": card["digest"]}, "approve")
+    assert asked.conversation
+    other = await hopper.responses.create(input="was it deployed?", conversation=asked.conversation.id)
+    done = await grace.responses.create(model="default", previous_response_id=asked.id, input=answers(asked))
+    assert (True, True) == ("mcp_call" in kinds(other), "mcp_call" in kinds(done))
+    assert "The shop is green." in done.output_text
+
+
+# --- votes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", ("Your vote counts. This waits for another person:", "(1 of 2 approvals)")),
+        ("de", ("Ihre Stimme zählt. Das wartet auf eine andere Person:", "(1 von 2 Freigaben)")),
+    ],
+)
+async def test_who_has_voted_is_told_so_and_not_asked_again(
+    grace: AsyncOpenAI, language: str, words: tuple[str, str]
+) -> None:
+    """In the conversation's language, with how many votes there are; so it is when they say the same again."""
+    asked = await grace.responses.create(model="default", input="deploy paired", metadata={"language": language})
+    told = [await grace.responses.create(model="default", input=answers(asked)) for _ in range(2)]
+    told.append(await grace.responses.retrieve(told[0].id))
+    before = await grace.responses.retrieve(asked.id)
+    assert ["message", "mcp_approval_request"] == kinds(before)[:2]
+    shown = f"{words[0]}\n- `deploy(service: shop, version: paired)` {words[1]}"
+    assert [(["message"], shown)] * 3 == [(kinds(each), each.output_text) for each in told]
+    panels = [[(each["counted"], each["approvals"]) for each in placet(one)["approvals"][0]["panels"]] for one in told]
+    assert [[(1, 2)]] * 3 == panels
+
+
+async def test_the_other_person_is_still_asked(grace: AsyncOpenAI, hopper: AsyncOpenAI) -> None:
+    """A vote hides the request from nobody else; the outcome comes with the first one's next message."""
+    asked = await grace.responses.create(model="default", input="deploy paired")
+    voted = await grace.responses.create(model="default", input=answers(asked))
+    assert asked.conversation
+    other = await hopper.responses.create(input="hello", conversation=asked.conversation.id)
+    done = await hopper.responses.create(previous_response_id=other.id, input=answers(other))
+    late = await grace.responses.create(previous_response_id=voted.id, input=answers(asked))
+    assert (["mcp_approval_request"], True) == (kinds(other), done.output_text.startswith("The shop is green."))
+    assert done.output == late.output
+
+
+@pytest.mark.parametrize("callback", [True, False])
+async def test_a_run_of_the_agents_sdk_ends_with_the_words(grace: AsyncOpenAI, *, callback: bool) -> None:
+    """Neither a callback nor a loop over interruptions posts the same yes until the turns are used up."""
+
+    def asked(_: MCPToolApprovalRequest) -> MCPToolApprovalFunctionResult:
+        return {"approve": True}
+
+    tool = HostedMCPTool(
+        tool_config={"type": "mcp", "server_label": "placet", "require_approval": "always"},
+        on_approval_request=asked if callback else None,
+    )
+    agent = Agent(name="placet", model=OpenAIResponsesModel("default", grace), tools=[tool])
+    run = await Runner.run(agent, "deploy paired")
+    while run.interruptions:
+        state = run.to_state()
+        for each in run.interruptions:
+            state.approve(each)
+        run = await Runner.run(agent, state)
+    assert str(run.final_output).endswith("(1 of 2 approvals)")
