@@ -160,6 +160,12 @@ def test_only_what_the_user_wrote_last_is_posted() -> None:
     assert "c" == a_response(input=history).written()
 
 
+def test_a_stream_that_is_null_is_none() -> None:
+    """OpenAI's packages send it where nobody chose."""
+    posted = [a_response(input="hello", stream=None), a_completion([{"role": "user", "content": "hello"}], stream=None)]
+    assert [None, None] == [each.stream for each in posted]
+
+
 def test_answers_at_the_end_are_read_and_earlier_ones_are_history() -> None:
     """An old yes that a client sends along decides nothing again."""
     yes = {"type": "mcp_approval_response", "approval_request_id": f"mcpr_a_{DIGEST}", "approve": True}
