@@ -45,6 +45,9 @@ LAST_STEP = (
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
 TOO_LONG = "This conversation has become too long for the assistant. Please begin a new one."
 RESTORED = "The system was restored from a backup, so this answer was broken off. Please check, and write again."
+STOPPED = "The assistant stopped after {count} steps without an answer. Nothing more will run."
+STOPPED_AT_ONCE = "The assistant stopped after one step without an answer. Nothing more will run."
+USED_UP = "The assistant had used all its {count} steps and answered without calling more tools."
 NO_AGENT = "This assistant is not available any more. Please begin a new conversation."
 
 NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."
@@ -271,8 +274,9 @@ def settle(
         result = parse_arguments(accepted.arguments)
         return Settlement(Event.ANSWERED, (accepted,), result)
     if claim.step >= behaviour.steps_max:
-        limit = f"not run: the turn has used all its {behaviour.steps_max} steps"
-        reason = f"The assistant stopped after {behaviour.steps_max} steps without an answer. Nothing more will run."
+        one = behaviour.steps_max == 1
+        limit = "not run: the turn has used " + ("its one step" if one else f"all its {behaviour.steps_max} steps")
+        reason = STOPPED_AT_ONCE if one else STOPPED.format(count=behaviour.steps_max)
         refused = _answered(calls, Result("invalid", error=limit))
         return Settlement(Event.STEPS_EXHAUSTED, refused, reason=reason, limit=STEPS)
     if interrupted:
@@ -286,7 +290,7 @@ def _why_ended(claim: Claim, tools: Catalog, behaviour: Behaviour) -> str:
     """Return why a turn ended with this answer where the model could not have called a tool instead, else nothing."""
     if not tools or not 1 < behaviour.steps_max <= claim.step:
         return ""
-    return f"The assistant had used all its {behaviour.steps_max} steps and answered without calling more tools."
+    return USED_UP.format(count=behaviour.steps_max)
 
 
 def abandoned(*, may_have_run: bool) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -163,3 +164,34 @@ async def test_a_run_of_the_agents_sdk_ends_with_the_words(grace: AsyncOpenAI, *
             state.approve(each)
         run = await Runner.run(agent, state)
     assert str(run.final_output).endswith("(1 of 2 approvals)")
+
+
+# --- turns that failed --------------------------------------------------------------------------------------------
+
+
+async def test_a_run_whose_turn_failed_ends_with_the_reason(grace: AsyncOpenAI) -> None:
+    """The Agents SDK looks at the output alone; over the budget there is no other word."""
+    begun = await grace.responses.create(model="frugal", input="hello", metadata={"language": "de"})
+    await grace.responses.create(previous_response_id=begun.id, input="hello")
+    agent = Agent(name="placet", model=OpenAIResponsesModel("frugal", grace))
+    run = await Runner.run(agent, "hello", previous_response_id=begun.id)
+    reason = "Dieses Gespräch hat sein Budget aufgebraucht, deshalb wurde der Assistent nicht gefragt."
+    assert str(run.final_output).startswith(reason)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_completion_that_failed_says_which_limit_is_why(grace: AsyncOpenAI, *, stream: bool) -> None:
+    """Beside the error, as a response says it."""
+    named = {"Placet-Conversation": new_id()}
+    body: dict[str, Any] = {"model": "frugal", "messages": [{"role": "user", "content": "hello"}]}
+    caller = Caller(str(grace.base_url).removesuffix("/v1/"), grace.api_key)
+    for _ in range(2):
+        await caller.request("POST", "/v1/chat/completions", json=body, headers=named)
+    failed = await caller.request("POST", "/v1/chat/completions", json=body | {"stream": stream}, headers=named)
+    told = json.loads(failed.text.strip().rpartition("data: ")[2])
+    budget = ("This conversation has used up its budget", "conversation-tokens")
+    assert (200 if stream else 502, *budget) == (
+        failed.status_code,
+        told["error"]["message"].partition(",")[0],
+        told["placet"]["limit"],
+    )

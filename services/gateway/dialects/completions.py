@@ -75,7 +75,7 @@ class CompletionState:
 
     def end(self, usage: tuple[int, int] | None, *, counts: bool) -> Iterator[Chunk]:
         """Yield what ends the message, and after it, where that `counts`, the tokens that it took."""
-        yield self._chunk({}, "stop") | {"placet": self._placet()}
+        yield self._chunk({}, "stop") | {"placet": self.placet()}
         if counts and usage:
             yield self._head("chat.completion.chunk") | {"choices": []} | _usage(usage)
 
@@ -83,7 +83,7 @@ class CompletionState:
         """Return the message as a whole."""
         message = {"role": "assistant", "content": self.text, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        return self._head("chat.completion") | {"choices": [choice], "placet": self._placet()} | _usage(usage)
+        return self._head("chat.completion") | {"choices": [choice], "placet": self.placet()} | _usage(usage)
 
     def _chunks(self, change: Change) -> Iterator[Chunk]:
         match change:
@@ -97,7 +97,7 @@ class CompletionState:
                 # What the model was saying goes on in a paragraph of its own.
                 self.parted = True
             case changes.TurnEnded(_, end):
-                self.failure, self.limit = failure_of(end), limit_of(end)
+                self.failure, self.limit = failure_of(end, self.goal.language), limit_of(end, self.goal.language)
                 if text := final_text(end):
                     yield from self._say(text)
 
@@ -120,7 +120,8 @@ class CompletionState:
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.completion_id, "object": kind, "created": self.created, "model": self.model}
 
-    def _placet(self) -> dict[str, Any]:
+    def placet(self) -> dict[str, Any]:
+        """Return what Placet tells beside the message."""
         return {
             "conversation_id": self.goal.conversation_id,
             "approvals": shown_cards(self.log.waiting),

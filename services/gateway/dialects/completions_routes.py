@@ -101,7 +101,7 @@ async def complete(
         )
     usage = await tell(deps, caller, snapshot, goal, state.log.seq)
     if state.failure:
-        raise Refused("The agent failed.", status=502, kind="turn-failed", detail=state.failure)
+        raise Refused("The agent failed.", status=502, kind="turn-failed", detail=state.failure, placet=state.placet())
     return JSONResponse(state.completion(usage), headers=headers)
 
 
@@ -144,7 +144,7 @@ async def _frames(
         return
     usage = await tell(deps, caller, snapshot, state.goal, state.log.seq)
     if state.failure:
-        yield data_frame(_problem(502, "turn-failed", state.failure))
+        yield data_frame(_problem(502, "turn-failed", state.failure) | {"placet": state.placet()})
         return
     yield _encode(state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
 

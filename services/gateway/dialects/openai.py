@@ -25,6 +25,8 @@ _RESPONSE = re.compile(r"resp_([0-9]{1,18})_([0-9a-f-]{36}|0)_([A-Za-z0-9_-]{1,6
 _ITEM = re.compile(r"(?:msg|mcp)_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_.-]{1,160}")
 #: Its last number: clients keep one item of an id, and one that is asked again by itself must be a new one.
 _REQUEST = re.compile(r"mcpr_([A-Za-z0-9_-]{1,64})_([0-9a-f]{64})(?:_[0-9]{1,18})?")
+#: How many, in the words about a limit.
+_COUNT = re.compile(r"\b[0-9]{1,9}(?= steps)")
 _CARD_FIELDS = ("call_id", "tool", "summary", "reason", "digest", "revision", "approvers", "expires_at", "staged")
 #: Entries of a commit that stand below it in words.
 STAGED_MAX = 30
@@ -159,17 +161,26 @@ def final_text(end: Data) -> str:
     return str((end.get("final_answer") or {}).get("result") or "")
 
 
-def failure_of(end: Data) -> str:
+def failure_of(end: Data, language: str) -> str:
     """Return why a turn failed; empty where it did not."""
-    return "" if end["state"] == "finished" else str(end.get("reason") or end["state"])
+    return "" if end["state"] == "finished" else _reason_of(end, language) or str(end["state"])
 
 
-def limit_of(end: Data) -> dict[str, str]:
+def limit_of(end: Data, language: str) -> dict[str, str]:
     """Return which limit ended a turn and the words about it, {limit, reason}; empty where none did.
 
     An answer at the last step is whole, so it is completed: SDKs take an incomplete one for a failure.
     """
-    return {"limit": str(end["limit"]), "reason": str(end.get("reason") or "")} if end.get("limit") else {}
+    return {"limit": str(end["limit"]), "reason": _reason_of(end, language)} if end.get("limit") else {}
+
+
+def _reason_of(end: Data, language: str) -> str:
+    """Return why a turn ended, in a language where its catalogue has that; the agent says it in English."""
+    reason = str(end.get("reason") or "")
+    # Only a limit's own words have a number to be put in again: others may be a person's.
+    if number := _COUNT.search(reason) if end.get("limit") else None:
+        return text(language, reason.replace(number[0], "{count}"), count=number[0])
+    return text(language, reason) if reason else ""
 
 
 def waits_note(language: str, calls: Iterable[Call], public_url: str = "") -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from placet.contracts.canonical import canonical_text
 from placet.gateway.conversations.items import SUCCESSES
 from placet.gateway.dialects import changes
-from placet.gateway.dialects.changes import Call, Change
+from placet.gateway.dialects.changes import Call, Change, Data
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
 from placet.gateway.dialects.openai import (
     SERVER_LABEL,
@@ -167,9 +167,15 @@ class ResponseState:
             case changes.OperatorSpoke(message_id, operator, text):
                 yield from self._say(message_id, text, placet={"operator": operator})
             case changes.TurnEnded(_, end):
-                self.failure, self.limit = failure_of(end), limit_of(end)
-                if text := final_text(end):
-                    yield from self._say(f"{end['turn_id']}.final", text)
+                yield from self._end_turn(end)
+
+    def _end_turn(self, end: Data) -> Iterator[Event]:
+        """Yield the final answer, or why there is none: the Agents SDK looks at the output alone."""
+        self.failure, self.limit = failure_of(end, self.goal.language), limit_of(end, self.goal.language)
+        if text := final_text(end):
+            yield from self._say(f"{end['turn_id']}.final", text)
+        if self.failure and end.get("reason"):
+            yield from self._say(f"{end['turn_id']}.failed", self.failure)
 
     # --- texts --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from placet.agent.rules import NO_MODEL, STOPPED, STOPPED_AT_ONCE
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.gateway.approvals.answers import Answer
@@ -84,6 +85,29 @@ def test_a_failed_turn_is_a_failed_response() -> None:
         end["response"]["status"],
         end["response"]["error"]["message"],
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit", "words"),
+    [
+        (STOPPED.format(count=3), "steps", "Der Assistent hat nach 3 Schritten ohne Antwort aufgehört."),
+        (STOPPED_AT_ONCE, "steps", "Der Assistent hat nach einem Schritt ohne Antwort aufgehört."),
+        (NO_MODEL, "", "Der Assistent konnte gerade nicht antworten."),
+        ("Not {today}, in 3 steps.", "", "Not {today}, in 3 steps."),
+    ],
+)
+def test_why_a_turn_failed_is_said_in_the_conversations_language(reason: str, limit: str, words: str) -> None:
+    """As the last message, the error, and the words about its limit; what no catalogue has is left as it is."""
+    failed = {"turn_id": "t", "state": "failed", "reason": reason, "limit": limit, "idle": True, "open": []}
+    items = [*a_log(said("Half of it."))[:2], Item(3, "turn", AT, failed)]
+    goal = Goal("c", 0, language="de")
+    response, _ = replay(ResponseState(goal, "resp_0_0_c", "default", 0), items)
+    completion, _ = replay(CompletionState(goal, "chatcmpl-1", "default", 0), items)
+    whole = response.end(None)["response"]
+    told = [whole["output"][-1]["content"][0]["text"], whole["error"]["message"], completion.failure]
+    told += [each["reason"] for each in (whole["placet"], completion.placet()) if limit]
+    assert [True] * len(told) == [each.startswith(words) for each in told]
+    assert ["Half of it.", told[0]] == [item["content"][0]["text"] for item in whole["output"]]
 
 
 def test_a_turn_that_ends_with_its_last_step_says_so() -> None:

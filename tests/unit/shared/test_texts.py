@@ -14,6 +14,7 @@ import pytest
 from babel.messages.pofile import read_po
 
 from placet import gateway
+from placet.agent import budgets, rules
 from placet.agent.rules import RESULT_LOST
 from placet.contracts.messages import ResultKind
 from placet.contracts.messages.approvals import Outcome, ProgressKind, Proof, Verb
@@ -111,6 +112,9 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "it has more values than a card shows",
     "something in its arguments needs a second look",
     "{person} voted",
+    *(rules.NO_MODEL, rules.TOO_LONG, rules.RESTORED, rules.NO_AGENT),
+    *(rules.STOPPED, rules.STOPPED_AT_ONCE, rules.USED_UP),
+    *(*budgets.REASONS.values(), budgets.UNPRICED),
     MAY_HAVE_RUN,
     LOST_TEXT.removesuffix(MAY_HAVE_RUN).strip(),
     RESULT_LOST.removesuffix(MAY_HAVE_RUN).strip(),
