@@ -262,6 +262,8 @@ class ConversationState:
     def _record_call(self, call: Call, event: str, before: CallState | None, detail: dict[str, Any]) -> None:
         ids = (call.call_id, event, before, call.state, "agent", call.call_id)
         about = {"conversation_id": self.conversation_id, "turn_id": call.turn_id}
+        if call.approval_id is not None:
+            about["approval_id"] = call.approval_id
         self.changes.append((Change(self.tenant, CALL_MACHINE.name, *ids, detail, about), self.cause))
 
 

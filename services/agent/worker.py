@@ -140,7 +140,8 @@ class Worker:
         asking = asyncio.ensure_future(act())
         self._asking[claim.turn_id] = asking
         try:
-            await under_lease(asking, renew, every_seconds=self._lease.total_seconds() / 3)
+            ids = {"tenant": claim.tenant, "conversation_id": claim.conversation_id, "turn_id": claim.turn_id}
+            await under_lease(asking, renew, every_seconds=self._lease.total_seconds() / 3, ids=ids)
         finally:
             if self._asking.get(claim.turn_id) is asking:
                 del self._asking[claim.turn_id]

@@ -152,6 +152,7 @@ def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worke
         work.now,
         arrival.cause,
         held=permit.held,
+        approval_id=permit.reference if permit.held else "",
         mode=permit.mode,
         plan=plan,
         asked_at=worker.standing.monotonic(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -121,13 +121,13 @@ class Worker:
     async def _commit(self, attempt: Attempt) -> None:
         """Commit a workspace under a lease; broken off for whatever reason, the sweeper has it gone on with."""
         doing = leisurely(self.committing.run)(attempt, self._context(attempt))
-        await under_lease(doing, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
+        await self._under_lease(attempt, doing)
 
     async def _run(self, attempt: Attempt) -> None:
         running = asyncio.create_task(self._act(attempt))
         waiting = self._wait(attempt, running, self.specs[attempt.call.tool].timeout_seconds)
         try:
-            await under_lease(waiting, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
+            await self._under_lease(attempt, waiting)
         except asyncio.CancelledError:
             # The lease is lost or the process stops: what the tool says from here on is evidence at most.
             await self._outlive(attempt, running)
@@ -142,6 +142,10 @@ class Worker:
             await self._run(probing)
         if not running.done():
             await self._outlive(attempt, running)
+
+    async def _under_lease(self, attempt: Attempt, doing: Coroutine[Any, Any, None]) -> None:
+        every_seconds = self.holder.lease_seconds / 3
+        await under_lease(doing, lambda: self._renew(attempt), every_seconds=every_seconds, ids=attempt.ids)
 
     async def _ask_again(self, attempt: Attempt) -> None:
         """Run an attempt whose answer came late, where it is still ours and not void; else end it without a beginning.

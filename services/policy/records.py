@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from placet.contracts.messages import AbandonCall, GrantAsked
@@ -74,7 +75,8 @@ def grant_used(call: CallFacts, grant: Grant, *, rule: str, uses_left: int) -> C
     """Return the row of a use that a call took of an active grant."""
     event = GrantEvent.USE if uses_left else GrantEvent.USE_LAST
     where, detail = (call.tenant, grant.grant_id), {"rule": rule, "uses_left": uses_left}
-    return of_grant(where, event, GrantState.ACTIVE, grant.owner, call.call_id, detail)
+    change = of_grant(where, event, GrantState.ACTIVE, grant.owner, call.call_id, detail)
+    return replace(change, about={"conversation_id": call.conversation_id})
 
 
 def of_grant(
@@ -106,6 +108,5 @@ def asked_again(call: CallFacts, verdict: Verdict, earlier: Watched) -> Change:
     """
     state = "denied" if earlier.denied_at else "waiting"
     detail = {"effect": verdict.effect, "rule": verdict.rule}
-    return Change(
-        call.tenant, "watched_call", earlier.call_id, "asked_again", state, state, "policy", call.call_id, detail
-    )
+    ids = (earlier.call_id, "asked_again", state, state, "policy", call.call_id)
+    return Change(call.tenant, "watched_call", *ids, detail, {"conversation_id": call.conversation_id})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -155,11 +155,18 @@ class Room:
 
 
 async def under_lease(
-    act: Coroutine[Any, Any, None] | asyncio.Future[None], renew: Callable[[], Awaitable[bool]], *, every_seconds: float
+    act: Coroutine[Any, Any, None] | asyncio.Future[None],
+    renew: Callable[[], Awaitable[bool]],
+    *,
+    every_seconds: float,
+    ids: Mapping[str, object],
 ) -> None:
-    """Run `act` while `renew` keeps its lease; `renew` answering False means another attempt has it: cancel the act."""
+    """Run `act` while `renew` keeps its lease; `renew` answering False means another attempt has it: cancel the act.
+
+    `ids` say in the log whose lease it is.
+    """
     task = asyncio.ensure_future(act)
-    keeper = asyncio.create_task(_keep(task, renew, every_seconds))
+    keeper = asyncio.create_task(_keep(task, renew, every_seconds, ids))
     try:
         await task
     finally:
@@ -168,15 +175,17 @@ async def under_lease(
             await keeper
 
 
-async def _keep(task: asyncio.Future[None], renew: Callable[[], Awaitable[bool]], every_seconds: float) -> None:
+async def _keep(
+    task: asyncio.Future[None], renew: Callable[[], Awaitable[bool]], every_seconds: float, ids: Mapping[str, object]
+) -> None:
     while True:
         await asyncio.sleep(every_seconds)
         try:
             kept = await renew()
         except Exception as error:  # noqa: BLE001 - the database may be away; the lease decides, not this try
-            log.warning("lease.renewal_failed", error=type(error).__name__)
+            log.warning("lease.renewal_failed", **ids, error=type(error).__name__)
             continue
         if not kept:
-            log.warning("lease.lost", act=str(task))
+            log.warning("lease.lost", **ids)
             task.cancel()
             return

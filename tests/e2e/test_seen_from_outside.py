@@ -119,6 +119,10 @@ async def test_a_gated_call_is_one_trace_one_line_a_change_and_in_the_metrics(
         (line["trace_id"], line["level"], line["conversation_id"]) for line in told
     }
 
+    # Before it is held a call has no approval.
+    later = [line for line in told if line["event"] not in {"tool_call.proposed", "verdict.given"}]
+    assert {card["approval_id"]} == {line["approval_id"] for line in later}
+
     for name, expected in METRICS.items():
         async with http_client() as client:
             port = observed.processes[f"{name}-1"].health_port

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall
 from placet.contracts.messages.stage import StagePlan
-from placet.contracts.permit import HELD_BY, Permit, PermitMode, permit_id
+from placet.contracts.permit import HELD_BY, Permit, PermitMode, permit_id, reference_of
 from placet.contracts.transitions import ExpectedRace
 from placet.executor.rules import LOST_TEXT, NOT_STAGED_TEXT, Admission, Outcome, void
 from placet.executor.states import MACHINE, Event, State
@@ -48,6 +48,8 @@ class Attempt:
     doubt: str = LOST_TEXT
     #: Whether people were asked: approval issued the permit.
     held: bool = False
+    #: The approval that they were asked by, for the log.
+    approval_id: str = ""
     #: What the permit is good for, and how the call is to be staged where it is that.
     mode: PermitMode = "run"
     plan: StagePlan | None = None
@@ -57,6 +59,12 @@ class Attempt:
     is_repeated: bool = False
     #: When this process sent what let it begin, in seconds of its monotonic clock; long ago where nobody says so.
     asked_at: float = field(default=float("-inf"), compare=False)
+
+    @property
+    def ids(self) -> dict[str, object]:
+        """What the log says of whose attempt it is."""
+        ids = {"tenant": self.call.tenant, "conversation_id": self.call.conversation_id, "call_id": self.call.call_id}
+        return {**ids, "fence": self.fence} | ({"approval_id": self.approval_id} if self.approval_id else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,19 +328,8 @@ async def state_of(work: Work, said: ResolveCall) -> State | None:
 def record_second_word(work: Work, said: ResolveCall, state: State) -> None:
     """Keep that another person had something to say of a call that is resolved: it changes nothing."""
     detail = {"late": True, "outcome": said.outcome, "note": said.note}
-    work.record(
-        Change(
-            said.tenant,
-            MACHINE.name,
-            said.call_id,
-            Event.RESOLVED,
-            state,
-            state,
-            actor=said.by,
-            call_id=said.call_id,
-            detail=detail,
-        )
-    )
+    ids = (said.call_id, Event.RESOLVED, state, state, said.by, said.call_id)
+    work.record(Change(said.tenant, MACHINE.name, *ids, detail))
 
 
 async def keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: Event, worker: str) -> None:
@@ -365,8 +362,8 @@ def record(
     """Hand over the history of an execution."""
     call = attempt.call
     about = {"conversation_id": call.conversation_id, "tool": call.tool}
-    if attempt.held and "reference" in detail:
-        about["approval_id"] = detail["reference"]
+    if attempt.approval_id:
+        about["approval_id"] = attempt.approval_id
     change = Change(call.tenant, MACHINE.name, call.call_id, event, *states, worker, call.call_id, detail, about)
     work.record(change, key=key)
 
@@ -385,9 +382,10 @@ def attempt_of(row: Mapping[str, Any]) -> Attempt:
     call = ToolCall.model_validate(told)
     place = (row["permit"], row["pool"], row["fence"], row["begun_at"])
     held = row["permit_issuer"] == HELD_BY
+    asked = {"held": held, "approval_id": reference_of(row["permit"]) if held else ""}
     plan = StagePlan.model_validate_json(row["plan"]) if row["plan"] else None
     mode: PermitMode = row["mode"] or "run"
-    return Attempt(call, *place, Cause(**row["cause"]), State(row["state"]), held=held, mode=mode, plan=plan)
+    return Attempt(call, *place, Cause(**row["cause"]), State(row["state"]), **asked, mode=mode, plan=plan)
 
 
 def _ours(attempt: Attempt) -> dict[str, Any]:

@@ -16,9 +16,11 @@ from placet.contracts.messages import COMMIT_TOOL, ApprovalRule, GrantTerms
 from placet.contracts.permit import Consent
 from placet.domain.directory import Directory, Person
 from placet.domain.yaml_source import parse_yaml
+from placet.policy import records
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, grants, judge
 from placet.policy.rules.grants import Grant, fits_glob, within
+from placet.policy.rules.watched import Watched
 from tests.builders import NOON
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
 
@@ -349,3 +351,12 @@ def test_entry_digest_changes_with_anything_in_the_tools_entry(rulebook: Ruleboo
     spec = rulebook.tools["ship"]
     same, other = spec.model_copy(), spec.model_copy(update={"pool": "elsewhere"})
     assert (True, False) == tuple(grants.entry_digest(spec) == grants.entry_digest(each) for each in (same, other))
+
+
+def test_a_use_and_a_second_asking_are_told_with_their_conversation(rulebook: Rulebook) -> None:
+    """Whoever looks for a conversation in the log finds what grants and watched calls had to do with it."""
+    call = CallFacts.of(a_proposal(rulebook, "ship", arguments={"amount": 1, "to": "bob"}).call)
+    verdict = judge(call, rulebook)
+    used = records.grant_used(call, a_grant(), rule="r", uses_left=1)
+    again = records.asked_again(call, verdict, Watched("earlier", ANYBODY))
+    assert [call.conversation_id] * 2 == [each.line("")["conversation_id"] for each in (used, again)]

@@ -16,7 +16,7 @@ from joserfc.jwk import OKPKey
 from placet.contracts.canonical import ARGUMENTS_BYTES_MAX, canonical_text
 from placet.contracts.errors import PlacetError, SecurityAlert
 from placet.contracts.messages import ToolCall, WorkspaceBase
-from placet.contracts.permit import issue_permit, verify_permit
+from placet.contracts.permit import issue_permit, reference_of, verify_permit
 from placet.contracts.signing import (
     BadSignature,
     PrivateKey,
@@ -254,3 +254,9 @@ def test_we_verify_what_another_library_signs(keys: Path, verifier: Verifier) ->
     head = {"alg": "Ed25519", "kid": key.kid, "typ": str(Purpose.PERMIT)}
     token = jws.serialize_compact(head, b'{"sub":"x","iss":"policy"}', key, algorithms=["Ed25519"])
     assert {"sub": "x", "iss": "policy"} == verifier.verify(Purpose.PERMIT, token)
+
+
+def test_a_permit_names_its_reference_for_the_log(keys: Path) -> None:
+    """And one that is none names nothing, instead of stopping who looks."""
+    token = permit_for(load_signer(keys, "approval"), a_call())
+    assert ["r", "", "", ""] == [reference_of(each) for each in (token, "", "garbage", "a.W10.c")]

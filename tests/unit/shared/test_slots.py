@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from structlog.testing import capture_logs
 
-from placet.runtime.slots import QUIET_SECONDS, Room, share_of
+from placet.runtime.slots import QUIET_SECONDS, Room, share_of, under_lease
 
 
 @dataclass
@@ -106,3 +107,14 @@ async def test_who_gives_up_waiting_takes_no_place() -> None:
 def test_a_share_is_at_least_one_slot(size: int, share: float, most: int) -> None:
     """However few slots there are."""
     assert most == share_of(size, share)
+
+
+async def test_a_lost_lease_is_told_with_the_ids_of_whose_it_was() -> None:
+    """Not with a task of the event loop, which nobody can look for."""
+
+    async def renew() -> bool:
+        return False
+
+    with capture_logs() as lines, pytest.raises(asyncio.CancelledError):
+        await under_lease(asyncio.Event().wait(), renew, every_seconds=0, ids={"turn_id": "t-1"})  # type: ignore[arg-type]
+    assert [{"event": "lease.lost", "log_level": "warning", "turn_id": "t-1"}] == lines
