@@ -17,6 +17,13 @@ _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.Except
 _ERROR_BYTES_MAX = 256 * 1024
 _NOISY = ("faststream", "aio_pika", "aiormq", "uvicorn.error", "uvicorn.access", "httpx", "httpcore")
 
+#: What aiormq says of a broker that is away, once for each try; `broker.waiting` tells it.
+_TOLD_BY_US = ("error when creating transport", "Cancelling cause reader exited abnormally")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_TOLD_BY_US)
+
 
 def _within_bounds(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Leave out the text of an error that would be far too long; its kind and its frames stay."""
@@ -63,3 +70,4 @@ def set_up_logging(level: str = "info", fmt: str = "json") -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    logging.getLogger("aiormq.connection").addFilter(_is_news)

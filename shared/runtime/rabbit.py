@@ -165,13 +165,7 @@ class RabbitBus:
         self._consumers.append(_Consumer(name, 64, on_delivery, destinations))
 
     async def publish(
-        self,
-        destination: Destination,
-        body: bytes,
-        *,
-        message_id: str,
-        mandatory: bool,
-        persistent: bool = True,
+        self, destination: Destination, body: bytes, *, message_id: str, mandatory: bool, persistent: bool = True
     ) -> None:
         """Send one envelope and wait for its confirm."""
         await self._send(destination, body, message_id, mandatory=mandatory, persistent=persistent)
@@ -248,6 +242,8 @@ class RabbitBus:
         """Connect, waiting as long as it takes, declare the topology where that is ours to do, and consume."""
         if self._declare:
             specs = {spec.name: spec for spec in (*QUEUES, *self._specs)}.values()
+            # First: FastStream leaves a connection behind, and a warning, where there is no broker.
+            await _patiently(self._connect)
             await _patiently(partial(declare_topology, self._url, specs))
         await _patiently(self._open)
         self._keeper = asyncio.create_task(self._keep_open())
@@ -272,22 +268,23 @@ class RabbitBus:
     async def _open(self) -> None:
         """Open what is not: the connection, and the channel of each consumer."""
         async with asyncio.timeout(DECLARE_SECONDS):
-            connection = self._connection
-            if connection is None or not connection.is_opened:
-                connection = await self._connect()
+            connection = await self._connect()
             for consumer in self._consumers if self._consuming else ():
                 if not consumer.runs:
                     channel = await consumer.open(connection)
                     channel.closing.add_done_callback(self._note_closed)
 
     async def _connect(self) -> AbstractConnection:
-        """Connect, and leave what was open on the connection before, which may never tell that it has ended."""
+        """Connect where it is not; leave what was open on the connection before, which may never tell of its end."""
+        if self._connection is not None and self._connection.is_opened:
+            return self._connection
         await _close(self._connection)
         self._publishers.clear()
         for consumer in self._consumers:
             consumer.channel = None
         name = {"connection_name": f"placet-{self._service}"}
-        self._connection = made = await aiormq.connect(self._url, client_properties=cast("Any", name))
+        async with asyncio.timeout(DECLARE_SECONDS):
+            self._connection = made = await aiormq.connect(self._url, client_properties=cast("Any", name))
         made.closing.add_done_callback(self._note_closed)
         return made
 
@@ -354,7 +351,7 @@ def _leave_if_told(error: BaseException) -> None:
         raise error
 
 
-async def _patiently(reach: Callable[[], Awaitable[None]]) -> None:
+async def _patiently(reach: Callable[[], Awaitable[object]]) -> None:
     """Do what needs the broker, again and again while it is away or says no."""
     pause, longest = PAUSES_SECONDS
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import aiormq
 import pytest
+from aio_pika import RobustConnection
+from structlog.testing import capture_logs
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
 from placet.runtime import rabbit
@@ -224,6 +227,22 @@ async def test_a_broker_that_hangs_up_while_it_is_greeted_is_tried_again(
         await send(bus, b"after")
         await taken.has(1)
     assert [b"after"] == taken.bodies
+
+
+async def test_a_start_without_a_broker_leaves_nothing_behind() -> None:
+    """No connection that nobody closes, which Python would warn of in a line that is no JSON."""
+    bus = RabbitBus("amqp://127.0.0.1:1/", service="test", declare=True)
+    with capture_logs() as lines:
+        starting = asyncio.create_task(bus.start())
+
+        async def tried() -> bool:
+            return len(lines) > 1
+
+        await until(tried, "it was tried twice")
+    starting.cancel()
+    await asyncio.wait({starting})
+    assert {"broker.waiting"} == {line["event"] for line in lines}
+    assert [] == [each for each in gc.get_objects() if isinstance(each, RobustConnection) and each.url.port == 1]
 
 
 async def test_whoever_is_told_to_end_ends() -> None:

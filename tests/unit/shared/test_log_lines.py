@@ -116,3 +116,15 @@ def test_levels_below_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     caught = written(monkeypatch, "warning")
     structlog.get_logger("test").info("said")
     assert b"" == caught.getvalue()
+
+
+def test_a_broker_that_is_away_is_told_by_us_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's own line for each try is left out; what else it has to say of a connection is written."""
+    caught = written(monkeypatch, "info")
+    library = logging.getLogger("aiormq.connection")
+    library.error("error when creating transport: %r", OSError())
+    library.warning("Cancelling cause reader exited abnormally", exc_info=OSError())
+    library.warning("Connection %r was blocked by: %r", "c", "memory")
+    assert ["Connection 'c' was blocked by: 'memory'"] == [
+        json.loads(line)["event"] for line in caught.getvalue().splitlines()
+    ]
