@@ -23,6 +23,7 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import make_url
 
 from placet.runtime.driver import RAISED, DatabaseError, Outage, pool_options, translated
+from placet.runtime.outages import Outages
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 from placet.runtime.watchdog import TooLong
@@ -170,6 +171,7 @@ class Database:
         self._pool: Any = None
         #: The database clock when it was last told, and this process's then.
         self._told: tuple[datetime, float] | None = None
+        self._outages = Outages("database.away", "database.back")
 
     async def _meet(self, raw: Any, *, begin: Callable[[Any], Awaitable[None]]) -> None:
         """Prepare a new connection, and learn whether the database was restored since the last one."""
@@ -208,9 +210,12 @@ class Database:
         try:
             raw = await self._pool.acquire(timeout=FREE_SECONDS)
         except TimeoutError:
+            self._outages.miss(error=f"no connection was free within {FREE_SECONDS:g} seconds")
             raise Outage(f"no connection was free within {FREE_SECONDS:g} seconds") from None
         except RAISED as error:
+            self._outages.miss(error=f"{type(error).__name__}: {error}")
             raise translated(error, lost=True) from None
+        self._outages.meet()
         try:
             yield raw
         except TooLong:

@@ -25,6 +25,7 @@ from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination,
 from placet.runtime import points
 from placet.runtime.bus import Bus, PublishFailed, PublishRefused
 from placet.runtime.letters import bury_cut
+from placet.runtime.outages import Outages
 
 if TYPE_CHECKING:
     from placet.runtime.database import Database
@@ -133,6 +134,7 @@ class Outbox:
         # Who waits until all is forgotten waits for what somebody else is deleting too.
         self._one_forgets = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._outages = Outages("outbox.publish_failed", "outbox.publishes_again")
 
     def send(self, rows: Iterable[OutboxRow]) -> None:
         """Publish committed rows soon; returns at once."""
@@ -205,14 +207,10 @@ class Outbox:
                 return
             await self._bury(way, *events[0], str(error))
         except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
-            log.warning(
-                "outbox.publish_failed",
-                exchange=way.destination.exchange,
-                events=len(events),
-                error=str(error),
-            )
+            self._outages.miss(exchange=way.destination.exchange, error=str(error))
             self._failed(events)
         else:
+            self._outages.meet()
             points.reached("outbox.confirmed")
             self._done(way, events)
 
@@ -249,7 +247,7 @@ class Outbox:
                 reader, why = reader_of(way.destination), f"too large: {told}{reason}"[:1000]
                 await bury_cut(self._bus, own, event, body, reader=reader, reason=why, message_id=event["id"])
         except PublishFailed as error:
-            log.warning("outbox.publish_failed", exchange=DEAD_LETTERS, events=1, error=str(error))
+            self._outages.miss(exchange=DEAD_LETTERS, error=str(error))
             self._failed([(sending, body)])
             return
         self._done(way, [(sending, body)])

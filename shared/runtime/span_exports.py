@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import structlog
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-log = structlog.get_logger(__name__)
+from placet.runtime.outages import Outages
 
 
 def exporter_to(endpoint: str) -> SpanExporter:
@@ -28,7 +27,7 @@ class TellingOnce(SpanExporter):
     def __init__(self, exporter: SpanExporter, words: logging.Logger) -> None:
         """Keep to itself what `exporter` writes to `words`."""
         self._exporter = exporter
-        self._lost = False
+        self._outages = Outages("traces.lost", "traces.arrive_again")
         #: What the exporter said first of the newest batch: the later ones name no cause.
         self._why = ""
         words.addFilter(self._hear)
@@ -37,12 +36,10 @@ class TellingOnce(SpanExporter):
         """Send a batch."""
         self._why = ""
         result = self._exporter.export(spans)
-        lost = result is not SpanExportResult.SUCCESS
-        if lost and not self._lost:
-            log.warning("traces.lost", reason=self._why)
-        elif self._lost and not lost:
-            log.warning("traces.arrive_again")
-        self._lost = lost
+        if result is SpanExportResult.SUCCESS:
+            self._outages.meet()
+        else:
+            self._outages.miss(reason=self._why)
         return result
 
     def shutdown(self) -> None:

@@ -196,7 +196,6 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 async def _database(request: Request, error: Exception) -> JSONResponse:
     if not is_outage(error):
         return await _bug(request, error)
-    log.warning("http.database_away", path=_route(request), error=type(error).__name__)
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
     title, language = "The database is away; try again soon.", wished(request)
     return problem(503, title, kind="unavailable", headers=headers, language=language)

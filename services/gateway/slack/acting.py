@@ -118,7 +118,6 @@ async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, acting:
     except Exception as error:
         if not is_outage(error):
             raise
-        log.warning("slack.database_away", error=type(error).__name__)
         await refused(text(acting.locale, AWAY))
 
 

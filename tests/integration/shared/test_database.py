@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.engine import make_url
 from structlog.testing import capture_logs
 
 from placet.contracts.canonical import data_digest
@@ -64,6 +66,22 @@ async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databa
         after = await database.ready()
         await database.close()
     assert (False, "it has no tables of this service: run `placet migrate`", True) == (before, logs[0]["reason"], after)
+
+
+async def test_a_database_that_is_away_is_told_once(databases: Databases) -> None:
+    """Not once for each request that it keeps from an answer: a line when it begins, and one when it is over."""
+    with databases.fresh(lambda _: None) as url:
+        database = Database(url, service="dead_letters", pool_size=1)
+        with psycopg.connect(databases.url("postgres"), autocommit=True) as admin, capture_logs() as logs:
+            name = make_url(url).database
+            admin.execute(f'ALTER DATABASE "{name}" RENAME TO "{name}-away"')
+            before = [await database.ready() for _ in range(3)]
+            admin.execute(f'ALTER DATABASE "{name}-away" RENAME TO "{name}"')
+            async with database.single():
+                told = [(line["event"], line.get("missed")) for line in logs]
+        await database.close()
+    assert [False] * 3 == before
+    assert [("database.away", None), ("database.back", 3)] == told
 
 
 async def test_a_result_s_digest_is_that_of_what_the_database_gives_back(databases: Databases) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from placet.contracts.dead_letters import UNSENT_TYPE, Unsent, unsent_in
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, StopTurn, ToolCallFinished, ToolCallPermitted
@@ -278,3 +279,17 @@ async def test_a_row_stays_until_all_of_it_is_confirmed(database: Database) -> N
     assert (1, 1, 0) == (left, swept, at_last)
     told = [event["data"]["call"]["call_id"] for body in broker.taken for event in json.loads(body)]
     assert {"call-0", "call-1", "call-2"} == set(told)
+
+
+async def test_a_broker_that_is_away_is_told_once(database: Database) -> None:
+    """Not once for each envelope: a line when it begins, and one when an envelope arrives again."""
+    broker = Broker(limit=ENVELOPE_BYTES_MAX)
+    broker.failing = {1, 2, 3}
+    outbox = Outbox(database, cast("Bus", broker))
+    with capture_logs() as lines:
+        for number in range(4):
+            async with UnitOfWork(database, outbox).begin() as work:
+                work.emit(a_permit(f"call-{number}"))
+            await outbox.drain()
+    told = [(line["event"], line.get("missed")) for line in lines if line["event"].startswith("outbox.")]
+    assert [("outbox.publish_failed", None), ("outbox.publishes_again", 3)] == told

@@ -1,0 +1,33 @@
+"""Tells of an outage in two lines, one when it begins and one when it is over, however much it keeps from happening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Outages:
+    """What is away now and then: `began` and `ended` are the events of the two lines."""
+
+    began: str
+    ended: str
+    _missed: int = field(default=0, init=False)
+    _since: float = field(default=0.0, init=False)
+
+    def miss(self, **told: object) -> None:
+        """Note that something failed because of it; only the first time is told."""
+        if not self._missed:
+            self._since = monotonic()
+            log.warning(self.began, **told)
+        self._missed += 1
+
+    def meet(self) -> None:
+        """Note that it was there."""
+        if self._missed:
+            log.warning(self.ended, missed=self._missed, seconds=round(monotonic() - self._since, 1))
+            self._missed = 0
