@@ -1,9 +1,12 @@
 // CopilotKit without React: its core runs the agent, and its interrupt state is what `useInterrupt` shows and answers.
 // `node copilotkit.mjs URL TOKEN THREAD_ID`; each command is answered by one line: what the page has then.
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { randomUUID } from "node:crypto";
 import { CopilotKitCore, ɵInterruptState } from "@copilotkit/core";
+import React from "react";
+import ts from "typescript";
 
 // The version that CopilotKit pins, not ours.
 const { HttpAgent } = createRequire(import.meta.resolve("@copilotkit/core"))("@ag-ui/client");
@@ -47,6 +50,7 @@ agent.subscribe({
 
 async function respond(decide) {
   const decision = decide();
+  if (decision.kind === "waiting") return;
   if (decision.kind !== "resume") return errors.push(decision.kind);
   const runId = decision.resume.map(({ interruptId }) => runs.get(interruptId)).find(Boolean);
   for (const { toolCallId, content } of decision.toolResults)
@@ -54,7 +58,33 @@ async function respond(decide) {
   await core.runAgent({ agent, resume: decision.resume, runId });
 }
 
+// The page of docs/ag-ui.md, word by word: what it shows of the state, and its buttons.
+const guide = readFileSync(new URL("../../docs/ag-ui.md", import.meta.url), "utf8");
+const [, snippet] = guide.match(/```tsx\n(?:import .*\n|\n)*([^]*?)```/);
+const compilerOptions = { jsx: ts.JsxEmit.React, module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ESNext };
+const page = ts.transpileModule(snippet, { compilerOptions, fileName: "page.tsx" }).outputText;
+const names = ["React", "exports", "CopilotChat", "CopilotKit", "useInterrupt"];
+let hook;
+const documented = new Function(...names, `${page}; return { Approvals, Chat };`);
+const { Approvals, Chat } = documented(React, {}, "chat", "kit", (given) => (hook = given));
+Approvals();
+
+const elements = (node) => React.Children.toArray(node).flatMap((each) => [each, ...elements(each.props?.children)]);
+
+function buttons(name) {
+  const interrupts = state.pending?.interrupts ?? [];
+  const resolve = (payload, id) => respond(() => state.resolve(payload, id));
+  const shown = interrupts.length ? hook.render({ interrupt: interrupts[0], interrupts, resolve }) : [];
+  return elements(shown).filter(({ type, props }) => type === "button" && props.children === name);
+}
+
 const commands = {
+  click: ({ name, place }) => buttons(name)[place].props.onClick(),
+  // Which thread the page's chat is of.
+  thread({ threadId }) {
+    const { props } = elements(Chat({ threadId })).find(({ type }) => type === "chat");
+    noted.push(props.threadId);
+  },
   async say({ text }) {
     agent.addMessage({ id: randomUUID(), role: "user", content: text });
     await core.runAgent({ agent });

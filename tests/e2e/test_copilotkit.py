@@ -74,3 +74,22 @@ async def test_a_cancelled_question_is_a_no(shopper: Caller) -> None:
         await page.do("say", text="deploy the shop")
         done = await page.do("cancel")
     assert ([], [], ["Deploying.", "It was not deployed."]) == (done["errors"], done["interrupts"], texts(done))
+
+
+async def test_the_guides_page_answers_two_calls_that_wait(shopper: Caller) -> None:
+    """The snippet of docs/ag-ui.md shows a card for each; each answer is about its own call."""
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
+        asked = await page.do("say", text="deploy two")
+        await page.do("click", name="Approve", place=0)
+        done = await page.do("click", name="Deny", place=1)
+    told = results(done)["deploy"]
+    assert (2, [], []) == (len(asked["interrupts"]), done["errors"], done["interrupts"])
+    assert ["denied" in each for each in told].count(True) == 1 == len(told) - 1
+
+
+async def test_the_guides_page_names_its_thread(shopper: Caller) -> None:
+    """Loaded again, it is the same thread."""
+    thread_id = new_id()
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, thread_id) as page:
+        said = await page.do("thread", threadId=thread_id)
+    assert thread_id in said["noted"]
