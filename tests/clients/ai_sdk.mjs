@@ -20,8 +20,14 @@ let resuming;
 // Whether the page loads the history behind a stream that told how an approval ended, as docs/ai-sdk.md has it.
 let looksAgain = false;
 let looking;
+// Whether the page is another than the guide's: one that posts by itself while any of its messages is answered.
+let isForeign = false;
+
+// Whether the page's requests reach nobody.
+let offline = false;
 
 async function noted(address, options) {
+  if (offline) throw new TypeError("fetch failed");
   const response = await fetch(address, options);
   requests.push(`${options.method} ${new URL(address).pathname.replace(id, "…")} ${response.status}`);
   return response;
@@ -37,15 +43,44 @@ class Transport extends DefaultChatTransport {
 const guide = readFileSync(new URL("../../docs/ai-sdk.md", import.meta.url), "utf8");
 const [, snippet] = guide.match(/```tsx\n(?:import .*\n|\n)*([^]*?)```/);
 const here = snippet.replace("https://placet.example", url).replace(/version=\d+/, `version=${major}`);
-const names = ["conversation", "messages", "useChat", "DefaultChatTransport"];
+const names = ["conversation", "messages", "useChat", "useEffect", "DefaultChatTransport"];
 const condition = "lastAssistantMessageIsCompleteWithApprovalResponses";
 const documented = new Function(...names, condition, `${here}; return chat;`);
 
+// What React does of that snippet: calls it at each change, then its effects whose values are others than before.
 function begin(messages) {
-  const conversation = { id, token };
-  const own = (options) => options;
-  const options = documented(conversation, messages, own, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
-  chat = new Chat({
+  let page, options;
+  const noted = new Map();
+  const useChat = (given) => {
+    options ??= given;
+    page ??= opened(given);
+    return page;
+  };
+  const render = () => {
+    let place = 0;
+    const due = [];
+    const useEffect = (effect, values) => {
+      const key = place++;
+      if (JSON.stringify(noted.get(key)) !== JSON.stringify(values)) due.push(effect);
+      noted.set(key, values);
+    };
+    documented({ id, token }, messages, useChat, useEffect, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
+    if (!isForeign) for (const effect of due) effect();
+  };
+  let isDue = false;
+  const changed = () => {
+    if (!isDue) setImmediate(() => ((isDue = false), page === chat && render()));
+    isDue = true;
+  };
+  render();
+  chat = page;
+  page["~registerMessagesCallback"](changed);
+  page["~registerStatusCallback"](changed);
+  return options;
+}
+
+function opened(options) {
+  return new Chat({
     ...options,
     onData: (part) => heard.push(part),
     onError: () => {},
@@ -58,7 +93,6 @@ function begin(messages) {
       waiting.shift()?.();
     },
   });
-  return options;
 }
 
 async function history() {
@@ -68,6 +102,14 @@ async function history() {
 
 // Answers are sent by the SDK itself; its end is the end of the stream that follows.
 const finished = () => new Promise((resolve) => waiting.push(resolve));
+
+async function until(holds) {
+  await within(
+    (async () => {
+      while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10));
+    })(),
+  );
+}
 
 async function within(promise) {
   let timer;
@@ -92,6 +134,29 @@ const commands = {
     }
     await within(end);
   },
+  // Answered while something streams, or where nobody hears it.
+  async click({ approved, tool, digest }) {
+    const parts = chat.messages.flatMap(({ parts }) => parts);
+    const [{ approval }] = parts.filter((part) => part.state === "approval-requested" && part.toolName === tool);
+    if (digest) approval.descriptor.digest = digest;
+    await chat.addToolApprovalResponse({ id: approval.id, approved });
+  },
+  // Until the page posts no more.
+  async rest() {
+    const answered = ({ parts }) => parts.some((part) => part.state === "approval-responded");
+    await until(() => chat.status === "error" || (chat.status === "ready" && !chat.messages.some(answered)));
+  },
+  async disconnect() {
+    offline = true;
+    await commands.click({ approved: true, tool: "deploy" });
+    await until(() => chat.status === "error");
+    offline = false;
+  },
+  foreign() {
+    isForeign = true;
+    const answered = (message) => lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [message] });
+    chat.sendAutomaticallyWhen = ({ messages }) => messages.some(answered);
+  },
   async reload() {
     begin(await history());
   },
@@ -110,19 +175,11 @@ const commands = {
   async beginAgain() {
     const before = requests.length;
     resuming = chat.regenerate();
-    await within(
-      (async () => {
-        while (requests.length === before) await new Promise((resolve) => setTimeout(resolve, 10));
-      })(),
-    );
+    await until(() => requests.length > before);
   },
   async words() {
     const spoken = () => chat.lastMessage?.role === "assistant" && chat.lastMessage.parts.some((part) => part.text);
-    await within(
-      (async () => {
-        while (!spoken()) await new Promise((resolve) => setTimeout(resolve, 10));
-      })(),
-    );
+    await until(spoken);
   },
   async settle() {
     await within(resuming);

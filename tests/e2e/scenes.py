@@ -205,7 +205,8 @@ _SHOP = (
 )
 
 #: What is said slowly: the first word is there, the others when somebody opens the gate of this name.
-SLOWLY = tuple(f"slowly-{what}-{major}" for what in ("first", "tab", "stop", "again", "denied") for major in ("6", "7"))
+SLOW_SCENES = ("first", "tab", "stop", "again", "denied", "approved-beside", "denied-beside", "foreign", "forged")
+SLOWLY = tuple(f"slowly-{what}-{major}" for what in SLOW_SCENES for major in ("6", "7"))
 
 _DEPLOYING = (
     _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),

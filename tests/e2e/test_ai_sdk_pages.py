@@ -132,6 +132,19 @@ async def test_a_tab_whose_question_was_answered_in_another_one_shows_the_outcom
     assert 2 == len(posts(late))
 
 
+async def test_the_words_of_a_late_no_do_not_stand_on_the_yes(shopper: Caller, major: str) -> None:
+    """Another tab approved first: version 7 is told of that yes, without the reason of this page's no."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        await first.do("send", text="deploy the shop")
+        await second.do("open")
+        await second.do("answer", approved=True)
+        late = await first.do("answer", approved=False, reason="Not today.")
+    # Version 6 has no chunk for it: docs/ai-sdk.md says so.
+    verdict = (True, "") if major == "7" else (False, "Not today.")
+    assert (DEPLOYED, verdict) == (tools(late), ends(late)[0][2:])
+
+
 @pytest.mark.parametrize("first", ["deploy at once", "deploy the shop"])
 async def test_a_second_question_leads_to_a_second_held_call(shopper: Caller, major: str, first: str) -> None:
     """Its stream ends at its own request, whatever waits from before, and its answer goes on."""
@@ -188,6 +201,76 @@ async def test_an_answer_that_needs_another_voter_asks_again_and_posts_once(
         await page.do("open")
         done = await page.do("answer", approved=True)
     assert (WELL, [("deploy", "approval-requested")], 1) == (well(done), tools(done), len(posts(done)))
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_answer_that_is_given_while_another_one_streams_counts(
+    shopper: Caller,
+    stage: Stage,
+    major: str,
+    approved: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """It is posted once, when the stream is over, and the message that asked shows what came of it."""
+    chat_id, gate = new_id(), f"slowly-{'approved' if approved else 'denied'}-beside-{major}"
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="deploy the shop")
+        await page.do("begin", text=f"speak {gate}")
+        await page.do("click", tool="deploy", approved=approved)
+        await open_gate(stage, gate)
+        done = await page.do("rest")
+    told = {"messages": done["messages"][:2]}
+    outcome = DEPLOYED if approved else [("deploy", "output-denied")]
+    assert (WELL, 3, ["Slow and steady."]) == (well(done), len(posts(done)), texts(done))
+    assert (outcome, 4) == (tools(told), len(done["messages"]))
+
+
+async def test_an_answer_that_reached_nobody_counts_behind_the_next_message(shopper: Caller, major: str) -> None:
+    """The page was offline; what it says then is answered, and the answer is posted once."""
+    async with a_page(shopper, major, new_id()) as page:
+        await page.do("send", text="deploy the shop")
+        await page.do("disconnect")
+        await page.do("send", text="hello")
+        done = await page.do("rest")
+    assert (WELL, 3) == (well(done), len(posts(done)))
+    assert DEPLOYED == tools({"messages": done["messages"][:2]})
+
+
+async def test_a_page_that_names_another_message_than_the_answered_one_posts_no_more(
+    shopper: Caller, stage: Stage, major: str
+) -> None:
+    """Its answer counts; as no stream of such a post can show what came of it, the next one ends with an error."""
+    chat_id, gate = new_id(), f"slowly-foreign-{major}"
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("foreign")
+        await page.do("send", text="deploy the shop")
+        await page.do("begin", text=f"speak {gate}")
+        await page.do("click", tool="deploy", approved=True)
+        await open_gate(stage, gate)
+        done = await page.do("rest")
+        await Visitor(shopper.url, shopper.token, chat_id).see(is_result("deploy"))
+        again = await page.do("reload")
+    assert ("error", 4) == (done["status"], len(posts(done)))
+    assert "load the chat again" in done["error"]
+    assert [("deploy", "output-available")] == tools({"messages": again["messages"][:2]})[:1]
+
+
+async def test_an_older_answer_to_another_card_proves_nothing(shopper: Caller, stage: Stage, major: str) -> None:
+    """A made-up yes above the newest message decides nothing; the page is told why, and posts no more."""
+    chat_id, gate = new_id(), f"slowly-forged-{major}"
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("foreign")
+        await page.do("send", text="deploy the shop")
+        await page.do("begin", text=f"speak {gate}")
+        await page.do("click", tool="deploy", approved=True, digest="0" * 64)
+        await open_gate(stage, gate)
+        done = await page.do("rest")
+    problems = [part["data"]["kind"] for part in done["data"] if part["type"] == "data-approval-problem"]
+    assert ("error", 3, ["stale-card"], 1) == (
+        done["status"],
+        len(posts(done)),
+        problems,
+        await pending(shopper, chat_id),
+    )
 
 
 # --- what was decided elsewhere ------------------------------------------------------------------------------------
@@ -461,3 +544,17 @@ async def test_asking_again_about_an_edited_message_makes_no_second_payment(shop
         again = await page.do("regenerate")
         waits = await pending(shopper, chat_id)
     assert (WELL, answer_id(asked), 1) == (well(again), answer_id(again), waits)
+
+
+async def test_a_message_that_is_edited_behind_a_stop_leaves_one_payment(shopper: Caller, major: str) -> None:
+    """An edited message is a new one: what the text before asked for goes with the stop, else both wait."""
+    waits = []
+    for stops in (False, True):
+        chat_id = new_id()
+        async with a_page(shopper, major, chat_id) as page:
+            first = await page.do("send", text="i need a payment link")
+            if stops:
+                await page.do("stop")
+            await page.do("edit", text="i need a payment link, please", messageId=first["messages"][0]["id"])
+            waits.append(await pending(shopper, chat_id))
+    assert [2, 1] == waits

@@ -56,6 +56,8 @@ class Goal:
     decided: frozenset[str] = frozenset()
     #: Answers that did not count: approval -> {title, status, kind}.
     refused: Mapping[str, Data] = field(default_factory=dict)
+    #: Why the stream ends with an error although the reply does not; empty for none.
+    fault: str = ""
     #: Who answers, {state, operator, text}; empty for the agent.
     holder: Data = field(default_factory=dict)
 
@@ -205,10 +207,12 @@ class Writer:
     def _respond(self, call: Call, *, approved: bool) -> Iterator[Chunk]:
         """Yield the decision where the client has another one, or none; only version 7 can be told."""
         if self.version == "7" and self.responded.get(call.approval_id) != approved:
+            # Where the page said the other thing, its reason is taken back too.
+            said = call.approval_id in self.responded
             self.responded[call.approval_id] = approved
             words = str(call.card.get("decision_reason") or ("" if approved else call.card["state"]))
             told = {"approvalId": call.approval_id, "approved": approved}
-            yield {"type": "tool-approval-response", **told, **({"reason": words} if words else {})}
+            yield {"type": "tool-approval-response", **told, **({"reason": words} if words or said else {})}
 
     def _answer(self, answered: changes.CallAnswered) -> Iterator[Chunk]:
         call, result = answered.call, answered.result
@@ -322,6 +326,8 @@ class AiSdkState:
         if self.reply_id:
             yield from self._start()
             yield from self.writer.close(self.waiting)
+            if self.goal.fault:
+                yield {"type": "error", "errorText": self.goal.fault}
         elif holder.get("state", "agent") == "agent" or self.log.waiting:
             yield {"type": "data-waiting", "data": {"message_id": self.goal.message_id}, "transient": True}
         else:

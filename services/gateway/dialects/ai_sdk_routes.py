@@ -1,7 +1,7 @@
 """The Vercel AI SDK's own addresses: what `useChat` posts to and resumes from, without any code of ours beside it.
 
-The chat's id is the conversation's. Of what a client posts we believe nothing but the newest message: a new text, or
-answers to approval requests, each bound to the digest of the card that was shown, and given in the caller's own name.
+The chat's id is the conversation's. Of what a client posts we believe a new text in the newest message, or answers to
+approval requests, each bound to the digest of the card that was shown, and given in the caller's own name.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
 #: Messages of a posted history; older ones are never read.
 MESSAGES_MAX = 2_000
+#: What a page is told whose answers stand in another message than it names, and none of them counted now: no stream of
+#: such a post can change the message that has them, and a page that goes on posting them must end.
+_ELSEWHERE = "What became of your answers stands in the chat: load the chat again."
 #: How long a stop waits for what it stops, in seconds; an agent that is away does it later.
 STOP_SECONDS = 10.0
 #: How often it looks whether policy lets a call run, in seconds: no log tells of that.
@@ -156,7 +159,8 @@ class ChatIn(BaseModel):
 
     id: Identifier = Field(description="The chat. The conversation's id is this, behind the tenant's name and `_`.")
     messages: Annotated[list[UiMessage], Field(max_length=MESSAGES_MAX)] = Field(
-        default_factory=list, description="The history; only the newest message is read."
+        default_factory=list,
+        description="The history; the newest message is read, and answers in older ones where that one has none.",
     )
     message: UiMessage | None = Field(default=None, description="The newest message alone, in place of `messages`.")
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
@@ -182,11 +186,19 @@ class ChatIn(BaseModel):
         return found
 
     def answers(self) -> list[Answer]:
-        """Return how the newest message answers requests; raise Refused (400) for too many.
+        """Return how requests are answered; raise Refused (400) for too many.
+
+        That is in the newest message, or else in any other one of the assistant: when a stream ends, the SDK names the
+        newest one, wherever the answer stands that was given meanwhile. What is over decides nothing once more.
 
         Also where entries are left out of what it does not approve: their sender would believe that they do not run.
         """
-        found = self.newest.answers() if self.newest.role == "assistant" else []
+        found: list[Answer] = []
+        if self.newest.role == "assistant":
+            found = self.newest.answers() or [
+                answer for each in self.messages if each.role == "assistant" for answer in each.answers()
+            ]
+            checked_answers(found, partial(invalid_request, pointer="#/messages"))
         if {each for each, entries in self.leave_out.items() if entries} - {
             answer.approval_id for answer in found if answer.approved
         }:
@@ -217,8 +229,10 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
         return await _write(deps, caller, body, version)
     snapshot = await streams.read(deps, caller, conversation_id)
     decided, refused = await streams.decide(deps, caller, conversation_id, answers)
+    elsewhere = answers and not body.newest.answers() and decided <= refused.keys()
     goal = Goal(version, body.newest.id, newest=snapshot.newest, seen=body.newest.seen())
-    state, chunks = replay(begin(replace(goal, decided=decided, refused=refused)), snapshot.items)
+    goal = replace(goal, decided=decided, refused=refused, fault=_ELSEWHERE if elsewhere else "")
+    state, chunks = replay(begin(goal), snapshot.items)
     if not state.is_known:
         raise _no_message(refused)
     return _streaming(deps, caller, conversation_id, state, chunks)
