@@ -1,8 +1,8 @@
-"""Verify the receipt of a tool call offline: no database, no Placet, only Python and `cryptography`.
+"""Verify the receipt of a tool call offline: no database, no Placet, only Python and PyNaCl.
 
 This file needs no other of Placet's, so it can be handed on alone:
 
-    pip install cryptography
+    pip install pynacl
     python receipts.py receipt.json --keys public.json
 
 `public.json` has the public keys of the house, as `placet migrate` made them; get it from the house itself. Exit code

@@ -202,7 +202,7 @@ def public_keys(directory: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     with _reading(path) as data:
-        return [entry for entry in data["keys"] if entry["kid"] and entry["iss"]]
+        return [entry for entry in data["keys"] if all(_text(entry, name) for name in ("kid", "iss"))]
 
 
 def publish_keys(directory: Path, keys: Iterable[Mapping[str, Any]]) -> None:
@@ -214,9 +214,15 @@ def publish_keys(directory: Path, keys: Iterable[Mapping[str, Any]]) -> None:
 
 
 def taken_back(directory: Path) -> set[str]:
-    """Return the ids of the keys that were taken back; they are kept, so that nothing brings one again."""
+    """Return the ids of the keys that were taken back; they are kept, so that nothing brings one again.
+
+    Raises KeysUnusable where they cannot be read.
+    """
     path = directory / "taken-back.txt"
-    return set(path.read_text().split()) if path.exists() else set()
+    try:
+        return set(path.read_text().split()) if path.exists() else set()
+    except (OSError, UnicodeError) as error:
+        raise KeysUnusable(f"cannot read {path}: {error}") from error
 
 
 def take_back(directory: Path, kids: Iterable[str]) -> None:
@@ -253,7 +259,7 @@ def load_verifier(directory: Path) -> Verifier:
     """Return the verifier for `directory/public.json`; raise KeysUnusable, also for keys of issuers nobody knows."""
     path, gone = directory / "public.json", taken_back(directory)
     with _reading(path) as data:
-        keys = {entry["kid"]: (entry["iss"], VerifyKey(_part(entry, "x"))) for entry in data["keys"]}
+        keys = {_text(each, "kid"): (_text(each, "iss"), VerifyKey(_part(each, "x"))) for each in data["keys"]}
         keys = {kid: key for kid, key in keys.items() if kid not in gone}
     unknown = {issuer for issuer, _ in keys.values()} - set(SIGNERS)
     if unknown:
@@ -267,7 +273,13 @@ def _private_key(path: Path) -> PrivateKey:
     with _reading(path) as data:
         if _part(data, "x") and "d" not in data:
             raise KeysUnusable(f"{path} holds no private key")
-        return PrivateKey(str(data["kid"]), SigningKey(_part(data, "d")))
+        return PrivateKey(_text(data, "kid"), SigningKey(_part(data, "d")))
+
+
+def _text(key: Mapping[str, Any], name: str) -> str:
+    if not isinstance(text := key[name], str):
+        raise TypeError(f"{name} is no text")
+    return text
 
 
 def _part(key: Mapping[str, Any], name: str) -> bytes:

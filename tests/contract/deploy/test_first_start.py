@@ -26,6 +26,7 @@ from placet.runtime.settings import NAMES, Settings
 ROOT = Path(__file__).parents[3]
 #: A key, but none that signs.
 OTHER = OKPKey.generate_key("X25519", auto_kid=True).as_dict(private=True) | {"iss": "policy"}
+OURS = OKPKey.generate_key("Ed25519", auto_kid=True).as_dict(private=True) | {"iss": "policy"}
 
 
 def test_each_signer_has_one_private_key_and_everybody_verifies_it(tmp_path: Path) -> None:
@@ -202,8 +203,9 @@ def test_a_missing_key_stops_the_start_with_one_line(tmp_path: Path) -> None:
         '{"keys": [{"iss": "policy"}]}',
         '{"keys": [{"iss": "policy", "kid": "k", "kty": "OKP"}]}',
         json.dumps(OTHER | {"keys": [OTHER]}),
+        json.dumps((odd := OURS | {"kid": [1]}) | {"keys": [odd]}),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_a_file_without_keys_is_named_and_not_shown(tmp_path: Path, text: str) -> None:
     """Whatever stands in it, it may be half of a private key."""
@@ -219,6 +221,24 @@ def test_a_file_without_keys_is_named_and_not_shown(tmp_path: Path, text: str) -
             load(tmp_path)
         told.append(str(refused.value) == f"{tmp_path / name}.json holds no signing keys")
     assert [True, True] == told
+
+
+@pytest.mark.parametrize("said", [[1], 7])
+def test_a_public_key_of_no_issuer_is_named(tmp_path: Path, said: object) -> None:
+    """Who makes keys, and who verifies by them, hears of the file."""
+    create_keys(tmp_path)
+    (tmp_path / "public.json").write_text(json.dumps({"keys": [OURS | {"iss": said}]}))
+    for load in (load_verifier, create_keys):
+        with pytest.raises(KeysUnusable, match=r"public\.json holds no signing keys"):
+            load(tmp_path)
+
+
+def test_keys_that_were_taken_back_are_never_forgotten_for_a_damaged_file(tmp_path: Path) -> None:
+    """Nothing verifies until it can be read again."""
+    create_keys(tmp_path)
+    (tmp_path / "taken-back.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(KeysUnusable, match=r"cannot read .*taken-back\.txt"):
+        load_verifier(tmp_path)
 
 
 def test_a_public_key_signs_nothing(tmp_path: Path) -> None:
