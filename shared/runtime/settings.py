@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, JsonValue, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, JsonValue, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
@@ -53,7 +53,7 @@ INTERNAL: dict[str, JsonValue] = {"internal": True}
 class Settings(BaseSettings):
     """Where things are, and how much of them."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     database_url: SecretStr = Field(
         default=SecretStr("postgresql://postgres@127.0.0.1:5432/placet"),
@@ -111,13 +111,6 @@ class Settings(BaseSettings):
         "against input that nobody thought of. Own code of tools and models is not watched; 0: nothing is.",
     )
     drain_seconds: float = Field(default=20.0, gt=0, description="How long a stop waits for what is running.")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _left_out_where_empty(cls, value: Any, info: ValidationInfo) -> Any:
-        """Take an empty value for one that was left out, unless it is a text: there it may mean something."""
-        default = cls.model_fields[info.field_name or ""].get_default(call_default_factory=True, validated_data={})
-        return default if value == "" and not isinstance(default, str | SecretStr) else value
 
     def add_own_code(self) -> None:
         """Let Python find the code in the folder `tools`, behind everything installed; PlacetError without a folder."""

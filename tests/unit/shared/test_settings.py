@@ -12,7 +12,6 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from placet.agent.settings import AgentSettings
 from placet.contracts.errors import PlacetError
 from placet.contracts.topology import SERVICES
 from placet.notifier.service import build
@@ -86,16 +85,15 @@ def test_an_empty_value_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -
     assert plain == made()
 
 
-def test_an_empty_number_or_path_is_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty text stays one: no instructions are none."""
-    for name in ("PLACET_HEALTH_PORT", "PLACET_RULEBOOK", "PLACET_AGENT_INSTRUCTIONS"):
-        monkeypatch.setenv(name, "")
-    settings = AgentSettings()
-    assert (0, Path("deploy/rulebook.yaml"), "") == (
-        settings.health_port,
-        settings.rulebook,
-        settings.agent_instructions,
-    )
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_setting_may_be_empty(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+    """It is its default then: an empty address of the metrics would be every address of the machine."""
+    settings = import_module(f"placet.{service}.settings")
+    (made,) = (each for name, each in vars(settings).items() if name.lower() == f"{service.replace('_', '')}settings")
+    plain = made()
+    for name in made.model_fields:
+        monkeypatch.setenv(f"PLACET_{name.upper()}", "")
+    assert plain == made()
 
 
 @pytest.mark.parametrize(
