@@ -297,7 +297,7 @@ class Worker:
             except Exception as error:
                 if not is_outage(error):
                     raise
-                log.warning("database.outage", error=type(error).__name__)
+                self._units.database.tell_lost(error=type(error).__name__)
             await asyncio.sleep(min(0.05 * 2**attempt, PAUSE_MAX_SECONDS))
             await self._units.database.wait_ready()
         return await do()

@@ -33,6 +33,7 @@ from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Restored, is_outage
 from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut, id_of, read_apart
+from placet.runtime.outages import Outages
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
 
@@ -238,7 +239,7 @@ class Consumer:
             except Exception as error:
                 if not is_outage(error):
                     raise
-                log.warning("database.outage", queue=self._queue, error=type(error).__name__)
+                database.tell_lost(queue=self._queue, error=type(error).__name__)
             else:
                 return
             await asyncio.sleep(min(0.05 * 2**attempt, OUTAGE_PAUSE_MAX_SECONDS))
@@ -385,15 +386,15 @@ async def _until_published(publish: Callable[[], Awaitable[None]]) -> None:
 
     What the broker will never take is raised: it would be tried for ever, and hold up what comes behind it.
     """
-    pause = 0.1
+    pause, outages = 0.1, Outages("broker.away", "broker.back")
     while True:
         try:
             await publish()
         except PublishRefused:
             raise
         except PublishFailed as error:
-            log.warning("broker.waiting", error=str(error))
+            outages.miss(error=str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, OUTAGE_PAUSE_MAX_SECONDS)
         else:
-            return
+            return outages.meet()

@@ -210,10 +210,11 @@ class Database:
         try:
             raw = await self._pool.acquire(timeout=FREE_SECONDS)
         except TimeoutError:
-            self._outages.miss(error=f"no connection was free within {FREE_SECONDS:g} seconds")
-            raise Outage(f"no connection was free within {FREE_SECONDS:g} seconds") from None
+            reason = f"no connection was free within {FREE_SECONDS:g} seconds"
+            self._outages.miss(error=reason, address=self._address)
+            raise Outage(reason) from None
         except RAISED as error:
-            self._outages.miss(error=f"{type(error).__name__}: {error}")
+            self._outages.miss(error=f"{type(error).__name__}: {error}", address=self._address)
             raise translated(error, lost=True) from None
         self._outages.meet()
         try:
@@ -239,6 +240,15 @@ class Database:
         told, at = self._told
         return told + timedelta(seconds=monotonic() - at)
 
+    def tell_lost(self, **told: object) -> None:
+        """Say that work is tried again which an outage ended; not while the log has said that the database is away."""
+        if not self._outages.on:
+            log.warning("database.outage", **told)
+
+    @property
+    def _address(self) -> str:
+        return make_url(self.url).render_as_string(hide_password=True)
+
     async def ready(self) -> bool:
         """Tell whether the database answers now, and has the service's tables."""
         return await self._why_not_ready() is None
@@ -259,9 +269,8 @@ class Database:
         """Return when the database answers and was migrated, saying once in a while why that is not so."""
         tries = 0
         while reason := await self._why_not_ready():
-            if tries % 10 == 0:
-                address = make_url(self.url).render_as_string(hide_password=True)
-                log.warning("database.waiting", address=address, reason=reason)
+            if tries % 10 == 0 and not self._outages.on:
+                log.warning("database.waiting", address=self._address, reason=reason)
             tries += 1
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))
 

@@ -17,7 +17,7 @@ _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.Except
 _ERROR_BYTES_MAX = 256 * 1024
 _NOISY = ("faststream", "aio_pika", "aiormq", "uvicorn.error", "uvicorn.access", "httpx", "httpcore")
 
-#: What aiormq says of a broker that is away, once for each try; `broker.waiting` tells it.
+#: What aiormq says of a broker that is away, once for each try; `broker.away` tells it.
 _TOLD_BY_US = ("error when creating transport", "Cancelling cause reader exited abnormally")
 
 

@@ -19,6 +19,11 @@ class Outages:
     _missed: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
 
+    @property
+    def on(self) -> bool:
+        """Whether one was told that is not over."""
+        return self._missed > 0
+
     def miss(self, **told: object) -> None:
         """Note that something failed because of it; only the first time is told."""
         if not self._missed:

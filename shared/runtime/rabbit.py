@@ -35,6 +35,7 @@ from placet.contracts.topology import (
 )
 from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed, PublishRefused
 from placet.runtime.driver import Outage
+from placet.runtime.outages import Outages
 
 if TYPE_CHECKING:
     from faststream.rabbit.schemas.queue import QuorumQueueArgs
@@ -125,7 +126,7 @@ class _Consumer:
             try:
                 return await self.on_delivery(delivery)
             except Outage as error:
-                log.warning("delivery.waiting", queue=self.name, error=type(error).__name__)
+                log.debug("delivery.waiting", queue=self.name, error=type(error).__name__)
             await asyncio.sleep(GIVE_BACK_SECONDS)
 
     async def close(self, seconds: float) -> None:
@@ -352,15 +353,17 @@ def _leave_if_told(error: BaseException) -> None:
 
 
 async def _patiently(reach: Callable[[], Awaitable[object]]) -> None:
-    """Do what needs the broker, again and again while it is away or says no."""
+    """Do what needs the broker, again and again while it is away or says no, which the log says once."""
     pause, longest = PAUSES_SECONDS
+    outages = Outages("broker.away", "broker.back")
     while True:
         try:
             await reach()
         except _FAILURES as error:
             _leave_if_told(error)
-            log.warning("broker.waiting", error=f"{type(error).__name__}: {error}")
+            outages.miss(error=f"{type(error).__name__}: {error}")
         else:
+            outages.meet()
             return
         await asyncio.sleep(pause)
         pause = min(pause * 2, longest)

@@ -282,7 +282,7 @@ async def _forever(duty: Duty) -> None:
                 # Cancelled, it failed on its way out: that must not keep it, or the stop waits for ever.
                 raise asyncio.CancelledError from error
             if is_outage(error):
-                log.warning("duty.waiting", duty=duty.name, error=type(error).__name__)
+                log.debug("duty.waiting", duty=duty.name, error=type(error).__name__)
             else:
                 log.exception("duty.bug", duty=duty.name)
             pause = min(max(pause * 2, 0.5), DUTY_PAUSE_MAX_SECONDS)

@@ -16,6 +16,8 @@ from typing import Any
 
 import structlog
 
+from placet.runtime.outages import Outages
+
 log = structlog.get_logger(__name__)
 
 #: How long a tenant that is quiet counts as one that works, in seconds.
@@ -178,13 +180,15 @@ async def under_lease(
 async def _keep(
     task: asyncio.Future[None], renew: Callable[[], Awaitable[bool]], every_seconds: float, ids: Mapping[str, object]
 ) -> None:
+    outages = Outages("lease.renewal_failed", "lease.renewed")
     while True:
         await asyncio.sleep(every_seconds)
         try:
             kept = await renew()
         except Exception as error:  # noqa: BLE001 - the database may be away; the lease decides, not this try
-            log.warning("lease.renewal_failed", **ids, error=type(error).__name__)
+            outages.miss(**ids, error=type(error).__name__)
             continue
+        outages.meet()
         if not kept:
             log.warning("lease.lost", **ids)
             task.cancel()

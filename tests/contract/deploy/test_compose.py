@@ -122,7 +122,7 @@ def test_a_container_is_told_its_own_passwords_alone() -> None:
 def test_who_runs_tools_has_no_way_out() -> None:
     """Into the world go who answers people, asks models, and tells people; a pool of its own, where its tools must."""
     ways = {name: set(CONTAINERS[name]["networks"]) - {"inside", "tools"} for name in RUNS}
-    assert [{"internal": True}] * 2 == [COMPOSE["networks"][name] for name in ("inside", "tools")]
+    assert [{"internal": True}] * 3 == [COMPOSE["networks"][name] for name in ("inside", "tools", "payments")]
     talking = {name: {"outside"} for name in ("gateway", "agent", "notifier")}
     assert {name: set() for name in RUNS} | talking | {"executor-payments": {"payments"}} == ways
 
