@@ -311,14 +311,16 @@ class Worker:
 
 async def _past_outages(attempt: Attempt, event: str, do: Callable[[], Awaitable[T]]) -> T:
     """Return what is done, again and again while the database is away."""
-    pause = 0.1
+    pause, told = 0.1, False
     while True:
         try:
             return await do()
         except Exception as error:
             if not is_outage(error):
                 raise
-            log.warning(event, call_id=attempt.call.call_id, error=type(error).__name__)
+            if not told:
+                log.warning(event, **attempt.ids, error=type(error).__name__)
+            told = True
         await asyncio.sleep(pause)
         pause = min(pause * 2, OUTAGE_PAUSE_MAX_SECONDS)
 

@@ -354,14 +354,14 @@ def _leave_if_told(error: BaseException) -> None:
 
 async def _patiently(reach: Callable[[], Awaitable[object]]) -> None:
     """Do what needs the broker, again and again while it is away or says no, which the log says once."""
-    pause, longest = PAUSES_SECONDS
-    outages = Outages("broker.away", "broker.back")
+    (pause, longest), outages = PAUSES_SECONDS, Outages("broker.away", "broker.back")
     while True:
         try:
             await reach()
         except _FAILURES as error:
             _leave_if_told(error)
-            outages.miss(error=f"{type(error).__name__}: {error}")
+            refused = "; is the virtual host there, for this user?" if "Connection.Close" in str(error) else ""
+            outages.miss(error=f"{type(error).__name__}: {error}{refused}")
         else:
             outages.meet()
             return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from aiormq.exceptions import AMQPConnectionError, ConnectionInternalError
+from aiormq.exceptions import AMQPConnectionError, ConnectionInternalError, InvalidFrameError
+from pamqp.commands import Connection
 from structlog.testing import capture_logs
 
 from placet.runtime.rabbit import _patiently
@@ -19,3 +20,16 @@ async def test_a_start_goes_on_when_the_broker_lets_it() -> None:
     with capture_logs() as logs:
         await _patiently(reach)
     assert ([], ["broker.away", "broker.back"]) == (errors, [entry["event"] for entry in logs])
+
+
+async def test_a_virtual_host_that_is_not_there_is_named_as_the_cause() -> None:
+    """The library's error says only that the broker has closed the connection."""
+    errors = [InvalidFrameError(f"Expected Connection.OpenOk, got {Connection.Close()!r}"), None]
+
+    async def reach() -> None:
+        if error := errors.pop(0):
+            raise error
+
+    with capture_logs() as logs:
+        await _patiently(reach)
+    assert logs[0]["error"].endswith("; is the virtual host there, for this user?")
