@@ -229,6 +229,12 @@ _DEPLOYING = (
     _after("transfer", "Nobody knows."),
     _when("was it deployed?", text="Let me see."),
     _when("deploy and hold", _call("deploy", service="shop", version="held"), text="Deploying."),
+    _when("deploy and refund", _call("deploy", service="shop", version="1.2")),
+    Rule(
+        user="deploy and refund",
+        after_results_of=("deploy",),
+        answer=Answer(calls=(_call("refund", amount=600),)),
+    ),
     _when("deploy at once", _call("deploy", service="shop", version="at-once"), text="Deploying."),
     _when("set it by word", _call("set_flag", name="by-word")),
     *(

@@ -20,7 +20,7 @@ from openai import AsyncOpenAI
 from openai.types.responses import Response
 
 from placet.contracts.ids import new_id
-from tests.support.people import PATIENCE_SECONDS, Caller
+from tests.support.people import PATIENCE_SECONDS, Caller, Visitor
 from tests.support.system import System
 
 set_tracing_disabled(disabled=True)
@@ -143,6 +143,34 @@ async def test_the_other_person_is_still_asked(grace: AsyncOpenAI, hopper: Async
     late = await grace.responses.create(previous_response_id=voted.id, input=answers(asked))
     assert (["mcp_approval_request"], True) == (kinds(other), done.output_text.startswith("The shop is green."))
     assert done.output == late.output
+
+
+@pytest.mark.parametrize(("verb", "words"), [("approve", "The shop is green."), ("deny", "It was not deployed.")])
+async def test_who_has_voted_is_told_the_outcome_alone(
+    grace: AsyncOpenAI, hopper: AsyncOpenAI, verb: str, words: str
+) -> None:
+    """The Agents SDK takes a request for an interruption, and nothing waits any more; so it is when it is retrieved."""
+    asked = await grace.responses.create(model="default", input="deploy paired")
+    voted = await grace.responses.create(model="default", input=answers(asked))
+    await hopper.responses.create(input=answers(asked, approve=verb == "approve"))
+    retrieved = await grace.responses.retrieve(voted.id)
+    told = await grace.responses.create(model="default", previous_response_id=voted.id, input="was it deployed?")
+    assert words in retrieved.output_text
+    assert [[], []] == [answers(each) for each in (retrieved, told)]
+
+
+async def test_what_was_decided_before_a_client_was_told_is_no_question(grace: AsyncOpenAI, operator: Caller) -> None:
+    """What was approved elsewhere led to a call that was denied there too: only what came of both is told, ever."""
+    asked = await grace.responses.create(model="default", input="deploy and refund")
+    assert asked.conversation
+    seen = Visitor(operator.url, grace.api_key, asked.conversation.id)
+    await operator.decide(await seen.see_card(), "approve")
+    await operator.decide(await seen.see_card(), "deny")
+    await seen.see(lambda item: item["data"].get("text") == "It is not refunded.")
+    told = await grace.responses.create(input="was it deployed?", previous_response_id=asked.id)
+    retrieved = await grace.responses.retrieve(told.id)
+    assert ["mcp_call", "mcp_call", "message", "message"] == kinds(told)
+    assert told.output == retrieved.output
 
 
 @pytest.mark.parametrize("callback", [True, False])

@@ -57,6 +57,8 @@ class Goal:
     #: Approvals that were decided just now, and those that the client answered but that wait for more people.
     decided: frozenset[str] = frozenset()
     asked_again: frozenset[str] = frozenset()
+    #: Approvals that nobody was asked about any more when it asked: it is told only what came of them.
+    over: frozenset[str] = frozenset()
     #: The approval that is asked about by itself now, if it still waits; empty for none.
     asked_alone: str = ""
     #: The requests that the client need not answer again, because its vote counts -> how far their approvals are.

@@ -112,12 +112,14 @@ async def ask(
     decided, refused = await streams.decide(deps, caller, conversation_id, answers, all_count=True)
     left = frozenset(answer.approval_id for answer in answers) - decided - refused.keys()
     log = snapshot.log
+    decided_now = decided | await streams.decided_since(deps, caller, log)
     goal = Goal(
         conversation_id,
         told=newest if conversation.told_seq is None else min(conversation.told_seq, newest),
         newest=newest,
-        decided=decided | await streams.decided_since(deps, caller, log),
+        decided=decided_now,
         asked_again=left,
+        over=decided_now | over(log),
         asked_alone=await _next_alone(deps, caller, log, decided | left) if answers else "",
         voted=await voted_on(deps, caller, log, conversation.language),
         language=conversation.language,
@@ -156,6 +158,11 @@ async def voted_on(deps: Deps, caller: Caller, log: ConversationState, language:
         for row in rows
         if (each := counted[row["approval_id"]]).of(caller.person)
     }
+
+
+def over(log: ConversationState) -> frozenset[str]:
+    """Return the approvals of a log that nobody is asked about any more."""
+    return frozenset(call.approval_id for call in log.calls.values() if not log.asks(call))
 
 
 def _retold(goal: Goal, snapshot: Snapshot, decided: frozenset[str]) -> Goal:

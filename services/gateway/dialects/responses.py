@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from placet.contracts.canonical import canonical_text
-from placet.gateway.conversations.items import SUCCESSES
+from placet.gateway.conversations.items import SUCCESSES, Item
 from placet.gateway.dialects import changes
 from placet.gateway.dialects.changes import Call, Change, Data
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
@@ -77,6 +77,8 @@ class ResponseState:
         made = self.log.read(entry)
         if not self.goal.is_news(entry, self.log):
             return []
+        if isinstance(entry, Item) and entry.type == "approval" and not self._asks(entry.data):
+            made = [change for change in made if not isinstance(change, changes.CardMoved)]
         waits = tuple(each for each in made if isinstance(each, foreign))
         events = [event for change in made if change not in waits for event in self._events(change)]
         self.later += waits
@@ -150,6 +152,10 @@ class ResponseState:
     def _is_asked(self) -> bool:
         return bool(self.log.running and self.log.running.asked)
 
+    def _asks(self, card: Data) -> bool:
+        """Whether a card asks what can be answered: a vote or a longer deadline has no digest, and asks nothing new."""
+        return "digest" in card and card["approval_id"] not in self.goal.over
+
     def _events(self, change: Change) -> Iterator[Event]:
         match change:
             case changes.Text(_, text_id, text, begins, ends):
@@ -160,7 +166,7 @@ class ResponseState:
                 if ends:
                     yield from self._end_text()
             case changes.CardMoved(_, call) if call.card["state"] == "pending":
-                # Whose vote counts would say the same again.
+                # An edit is its maker's approval.
                 yield from () if call.card.get("kind") and self.goal.has_voted(call) else self._ask(call)
             case changes.CallAnswered():
                 yield from self._answer(change)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -27,6 +28,7 @@ from placet.gateway.dialects.openai_requests import (
     begun_by,
     find,
     found,
+    over,
     tell,
     token_usage,
     voted_on,
@@ -106,6 +108,9 @@ async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) 
     items = [item for item in snapshot.items if end is None or item.id < end.id]
     conversation = snapshot.conversation
     goal = Goal(named.conversation_id, named.told, message_id=named.message_id, language=conversation.language)
+    if named.message_id:
+        before = takewhile(lambda item: item.data.get("message_id") != named.message_id, items)
+        goal = replace(goal, over=over(snapshot._replace(items=list(before)).log))
     if end is None:
         voted = await voted_on(deps, caller, snapshot.log, goal.language)
         again = frozenset(request[0] for each in voted if (request := parse_request_id(each)))

@@ -123,6 +123,34 @@ def test_a_turn_that_ends_with_its_last_step_says_so() -> None:
     assert ("completed", "stop") == (response.status, whole["choices"][0]["finish_reason"])
 
 
+def card(state: str, revision: int, **more: Any) -> tuple[str, dict[str, Any]]:
+    """Return an item of the approval of the call `k`."""
+    named = {"approval_id": "a", "call_id": "k", "turn_id": "t", "state": state, "revision": revision}
+    return "approval", {**named, **more}
+
+
+@pytest.mark.parametrize(
+    ("goal", "asked"),
+    [
+        (Goal("c", 0), [DIGEST, "cd" * 32]),
+        (Goal("c", 4), ["cd" * 32]),
+        (Goal("c", 6), []),
+        (Goal("c", 0, over=frozenset({"a"})), []),
+    ],
+    ids=["told nothing", "told before the vote", "told before the end", "over when it asked"],
+)
+def test_a_request_is_told_where_something_new_is_asked(goal: Goal, asked: list[str]) -> None:
+    """A vote asks for nothing, an edit does; who asks after the end is told only what came of it."""
+    shown = {"digest": DIGEST, "arguments": {"v": 1}}
+    edited = {"digest": "cd" * 32, "arguments": {"v": 2}, "kind": "edited"}
+    opened = [said(""), call("proposed"), card("pending", 1, **shown)]
+    moved = [card("pending", 2, kind="voted"), card("pending", 3, **edited), card("pending", 4, kind="voted")]
+    items = a_log(*opened, *moved, card("denied", 5), call("error", kind="denied"))
+    state, _ = replay(ResponseState(goal, "resp_0_0_c", "default", 0), items)
+    kinds = [item["id"].rpartition("_")[2] for item in state.output if item["type"] == "mcp_approval_request"]
+    assert (asked, "mcp_call") == (kinds, state.output[-1]["type"])
+
+
 def test_texts_of_several_steps_are_paragraphs_and_tools_stand_beside() -> None:
     """No `tool_calls`: a client would answer them."""
     items = a_log(said("One"), call("proposed"), call("success", kind="succeeded"), said("Two", 2))
