@@ -228,19 +228,63 @@ async def test_open_webuis_own_tools_are_passed_over_and_named(frontend: Caller,
     assert ("Deploying." in answer.text, "tool_calls" in answer.text) == (True, False)
 
 
+async def chatted(frontend: Caller, chat: str, *messages: str) -> str:
+    """Post a chat's history, what the user and the agent said by turns; return the conversation that took its end."""
+    said = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(messages)]
+    body = {"model": "default", "messages": [{"role": "system", "content": "You are helpful."}, *said]}
+    answer = await frontend.request("POST", "/v1/chat/completions", json=body, headers={"X-OpenWebUI-Chat-Id": chat})
+    return answer.headers["placet-conversation"]
+
+
+async def written(frontend: Caller, conversation: str) -> list[str]:
+    """Return what users wrote in a conversation."""
+    stored = await frontend.get(f"/v1/conversations/{conversation}")
+    return [message["text"] for message in stored["messages"] if message["role"] == "user"]
+
+
+TITLE = "### Task:\nWrite a title."
+
+
 async def test_what_open_webui_asks_beside_a_chat_is_no_message_of_it(frontend: Caller) -> None:
-    """Titles and tags come with the chat's id and one message: each text has a conversation, and the chat goes on."""
-    chat, asked = {"X-OpenWebUI-Chat-Id": new_id()}, open_webui("deploy the shop", stream=False)
-    title: dict[str, Any] = {"model": "default", "messages": [{"role": "user", "content": "### Task:\nWrite a title."}]}
-    answer = {"role": "assistant", "content": "Deploying."}
-    later = {**asked, "messages": [*asked["messages"], answer, *title["messages"]]}
+    """Titles and tags come with the chat's id: each text has a conversation, and the chat goes on."""
+    chat = new_id()
     named = [
-        (await frontend.request("POST", "/v1/chat/completions", json=body, headers=chat)).headers["placet-conversation"]
-        for body in (asked, title, title, later)
+        await chatted(frontend, chat, *messages)
+        for messages in (["deploy the shop"], [TITLE], [TITLE], ["deploy the shop", "Deploying.", TITLE])
     ]
-    own = own_id("acme", chat["X-OpenWebUI-Chat-Id"])
-    assert [own, named[1], named[1], own] == named
-    assert own != named[1]
-    stored = await frontend.get(f"/v1/conversations/{own}")
-    written = [message["text"] for message in stored["messages"] if message["role"] == "user"]
-    assert ["deploy the shop", title["messages"][0]["content"]] == written
+    own = own_id("acme", chat)
+    assert ([own, named[1], named[1], own], False) == (named, own == named[1])
+    assert ["deploy the shop", TITLE] == await written(frontend, own)
+
+
+@pytest.mark.parametrize("before", [TITLE, "hello"], ids=["asked for a search", "edited"])
+async def test_what_open_webui_asks_before_a_chat_begins_leaves_it_whole(frontend: Caller, before: str) -> None:
+    """Another text comes first, by the frontend or as it was before an edit: all of the chat is in one conversation."""
+    chat = new_id()
+    beside = await chatted(frontend, chat, before)
+    named = [
+        await chatted(frontend, chat, "deploy the shop", *more)
+        for more in ([], ["Deploying.", "was it deployed?"], ["Deploying.", "was it deployed?", "Let me see.", "hello"])
+    ]
+    assert ([named[0]] * 3, False) == (named, beside in named)
+    assert ["deploy the shop", "was it deployed?", "hello"] == await written(frontend, named[0])
+
+
+async def test_a_chat_whose_beginning_is_cut_off_stays_in_its_conversation(frontend: Caller) -> None:
+    """A frontend posts only the end of a long chat."""
+    chat = new_id()
+    await chatted(frontend, chat, "hello")
+    await chatted(frontend, chat, "hello", "Hello.", "was it deployed?")
+    named = await chatted(frontend, chat, "was it deployed?", "Let me see.", "hello again")
+    assert own_id("acme", chat) == named
+
+
+async def test_a_chat_with_a_file_stays_in_its_conversation(frontend: Caller) -> None:
+    """Open WebUI puts what it found above the user's words, and posts them bare with the next message."""
+    chat = new_id()
+    found = "### Task:\nAnswer from this context.\n<context>The shop is green.</context>\n"
+    named = [
+        await chatted(frontend, chat, *messages)
+        for messages in ([f"{found}hello"], ["hello", "Hello.", f"{found}was it deployed?"])
+    ]
+    assert [own_id("acme", chat)] * 2 == named

@@ -23,10 +23,9 @@ from placet.gateway.dialects.openai_requests import (
     agent_of,
     ask,
     begin,
-    begin_beside,
     begun_by,
+    beside,
     find,
-    is_beside,
     tell,
 )
 from placet.gateway.dialects.openai_schemas import CompletionOut
@@ -80,8 +79,8 @@ async def complete(
     name = conversation_named(placet_conversation) or body.named
     chat = "" if name else conversation_named(x_openwebui_chat_id)
     snapshot = await _conversation(deps, caller, body, name or chat or caller.conversation_id or "", key)
-    if chat and body.lone and is_beside(snapshot.items, text):
-        snapshot = await begin_beside(deps, caller, snapshot, text)
+    if chat and (first := body.first()):
+        snapshot = await beside(deps, caller, snapshot, first)
     goal = await ask(deps, caller, snapshot, text, key=key)
     conversation_id, agent = goal.conversation_id, snapshot.conversation.agent or body.model
     completion_id = f"chatcmpl-{conversation_id}-{goal.message_id or goal.told}"

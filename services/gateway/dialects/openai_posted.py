@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
@@ -117,11 +117,6 @@ class ChatCompletionIn(_Posted):
         return all(message.get("role") == "user" for message in _spoken(self.messages))
 
     @property
-    def lone(self) -> bool:
-        """Whether the history is one message: what goes on with a chat posts what was said before."""
-        return len(_spoken(self.messages)) == 1
-
-    @property
     def named(self) -> str:
         """The conversation that its metadata names; empty where they name none."""
         name = (self.metadata or {}).get("conversation_id")
@@ -129,10 +124,19 @@ class ChatCompletionIn(_Posted):
 
     def written(self) -> str:
         """Return what the user wrote last; raise Refused (400, 413) where that is no text."""
-        newest = _tail(self.messages, lambda message: message.get("role") == "user")
+        newest = _tail(self.messages, _is_users)
         if not newest:
             raise invalid("messages", "must end with a message of the user")
         return _text_of(newest, "messages")
+
+    def first(self) -> list[str]:
+        """Return what the user wrote first: alone, and with all until an answer; empty where it could be no message."""
+        began = dropwhile(lambda message: not _is_users(message), _spoken(self.messages))
+        first = list(takewhile(_is_users, began))
+        try:
+            return [_text_of(first[:1], "messages"), _text_of(first, "messages")]
+        except Refused:
+            return []
 
 
 class ConversationName(BaseModel):
@@ -253,6 +257,10 @@ def _tail(items: Sequence[Mapping[str, Any]], wanted: Any) -> list[Mapping[str, 
 
 def _spoken(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [item for item in items if not _is_setup(item)]
+
+
+def _is_users(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "user"
 
 
 def _is_setup(item: Mapping[str, Any]) -> bool:

@@ -77,25 +77,22 @@ async def begin(deps: Deps, caller: Caller, agent: str, language: str, conversat
     return await found(deps, caller, opened)
 
 
-def is_beside(items: Sequence[Item], text: str) -> bool:
-    """Tell whether a lone `text` that names a chat is no message of it: the chat has an answer, to another text.
+async def beside(deps: Deps, caller: Caller, chat: Snapshot, begun_with: Sequence[str]) -> Snapshot:
+    """Return the conversation of a chat's request whose history begins with a text, which may be read in several ways.
 
-    Frontends ask for titles, tags and follow-up questions in this way.
+    That is the chat's own where its user has written the text there, or nothing at all. What begins otherwise is asked
+    beside it (titles, queries), or is a branch (the first message was edited): the same text has the same conversation.
     """
-    messages = [item.data for item in items if item.type == "message"]
-    first = next((message["text"] for message in messages if message["role"] == "user"), text)
-    speaks = {"assistant", "operator"}
-    answered = any(item.type in {"tool_call", "holder"} or item.data.get("role") in speaks for item in items)
-    return answered and text != first
-
-
-async def begin_beside(deps: Deps, caller: Caller, chat: Snapshot, text: str) -> Snapshot:
-    """Open the conversation of what is asked beside a chat: the same one for the same text."""
+    conversation, of_chat = chat.conversation, chat.conversation.conversation_id
+    place = {"tenant": caller.tenant, "conversation_id": of_chat}
+    async with reading(deps.runtime.database) as connection:
+        (row,) = await connection.run(_QUERIES.is_of_chat, **place, texts=list(begun_with))
+    if row["is_of_chat"]:
+        return chat
     if caller.conversation_id is not None:
         raise no_conversation()
-    conversation, of_chat = chat.conversation, chat.conversation.conversation_id
-    beside = own_id(caller.tenant, derived_id("openai-beside", of_chat, text))
-    return await begin(deps, caller, conversation.agent or "default", conversation.language, beside)
+    branch = own_id(caller.tenant, derived_id("openai-beside", of_chat, begun_with[0]))
+    return await begin(deps, caller, conversation.agent or "default", conversation.language, branch)
 
 
 async def ask(

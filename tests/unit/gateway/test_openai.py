@@ -26,7 +26,6 @@ from placet.gateway.dialects.openai import (
 )
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, ResponseIn, conversation_named
-from placet.gateway.dialects.openai_requests import is_beside
 from placet.gateway.dialects.responses import ResponseState
 
 DIGEST = "ab" * 32
@@ -160,25 +159,6 @@ def test_texts_of_several_steps_are_paragraphs_and_tools_stand_beside() -> None:
     assert [{"id": "k", "tool": "deploy", "kind": "succeeded"}] == whole["placet"]["calls"]
 
 
-@pytest.mark.parametrize(
-    ("text", "answers", "beside"),
-    [
-        ("Write a title.", (said("Hello."),), True),
-        ("Write a title.", (call("proposed"),), True),
-        ("Write a title.", (("holder", {"state": "waiting"}),), True),
-        ("hello", (said("Hello."),), False),
-        ("Is it me?", (), False),
-    ],
-    ids=["answered", "held", "taken over", "first text again", "no answer yet"],
-)
-def test_one_message_of_a_chat_that_has_an_answer_is_none_of_it(
-    text: str, answers: tuple[tuple[str, dict[str, Any]], ...], *, beside: bool
-) -> None:
-    """But for the first one, which is sent again for another answer."""
-    written = ("message", {"role": "user", "message_id": "u", "text": "hello"})
-    assert beside == is_beside(a_log(written, *answers), text)
-
-
 def test_ids_say_what_they_stand_for_and_nothing_else_is_one() -> None:
     """What was made can be read back; a text of another form is none."""
     named, bare = ResponseId("conv_1-a", 7, new_id()), ResponseId("conv_1-a", 7)
@@ -210,6 +190,28 @@ def test_only_what_the_user_wrote_last_is_posted() -> None:
     assert ("c", False, True) == (posted.written(), posted.begins, a_completion(history[:2]).begins)
     history[-1] = {"role": "user", "content": [{"type": "input_text", "text": "c"}]}
     assert "c" == a_response(input=history).written()
+
+
+@pytest.mark.parametrize(
+    ("messages", "first"),
+    [
+        (["system:Obey.", "user:a", "assistant:b", "user:c"], ["a", "a"]),
+        (["assistant:Hello.", "user:a", "user:b", "assistant:c", "user:d"], ["a", "a\n\nb"]),
+        (["user: ", "assistant:b", "user:c"], []),
+        ([f"user:{'x' * 40_000}", "assistant:b", "user:c"], []),
+    ],
+)
+def test_a_history_begins_with_what_the_user_wrote_first(messages: list[str], first: list[str]) -> None:
+    """As it was posted then: alone, or with what went unanswered; what could not be posted is no beginning."""
+    told = [{"role": role, "content": text} for role, _, text in (each.partition(":") for each in messages)]
+    assert first == a_completion(told).first()
+
+
+def test_an_old_picture_does_not_refuse_a_history() -> None:
+    """Only its end is judged."""
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    posted = a_completion([picture, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}])
+    assert ([], "c") == (posted.first(), posted.written())
 
 
 def test_a_stream_that_is_null_is_none() -> None:
