@@ -46,7 +46,7 @@ class _Posted(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     stream: StrictBool | None = None
-    tools: Annotated[list[Any], Field(max_length=512)] | None = None
+    tools: list[Any] | None = None
     tool_choice: Any = None
     metadata: _Metadata | None = Field(
         default=None,

@@ -237,6 +237,7 @@ def test_answers_at_the_end_are_read_and_earlier_ones_are_history() -> None:
         ([{"type": "mcp", "server_label": "other"}], {"placet-ignored": "tools"}),
         ([{"type": "function", "name": "rm"}], {"placet-ignored": "tools"}),
         (["rm"], {"placet-ignored": "tools"}),
+        ([{}] * 600, {"placet-ignored": "tools"}),
     ],
 )
 def test_tools_of_others_are_passed_over_and_named(tools: list[Any] | None, header: dict[str, str]) -> None:
