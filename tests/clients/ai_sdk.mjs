@@ -33,9 +33,12 @@ async function noted(address, options) {
   return response;
 }
 
+// By approval: entries of its commit that do not run. As the guide has it, each post of the page tells them.
+const leftOut = {};
+
 class Transport extends DefaultChatTransport {
   constructor(options) {
-    super({ ...options, fetch: noted });
+    super({ ...options, body: () => ({ leave_out: leftOut }), fetch: noted });
   }
 }
 
@@ -124,15 +127,16 @@ const commands = {
   edit: ({ text, messageId }) => chat.sendMessage({ text, messageId }),
   regenerate: ({ messageId }) => within(chat.regenerate({ messageId })),
   resume: () => within(chat.resumeStream()),
-  // As the guide has it: what is left out of a commit goes with the request that the SDK then sends by itself.
-  async answer({ approved, reason, leave_out, tool }) {
+  async answer({ approved, reason, tool }) {
     const parts = chat.messages.flatMap(({ parts }) => parts.filter((part) => part.state === "approval-requested"));
     const end = finished();
     for (const { approval: { id } } of parts.filter((part) => !tool || part.toolName === tool)) {
-      const options = leave_out && { body: { leave_out: { [id]: leave_out } } };
-      await chat.addToolApprovalResponse({ id, approved, reason, options });
+      await chat.addToolApprovalResponse({ id, approved, reason });
     }
     await within(end);
+  },
+  leaveOut({ id, entries }) {
+    leftOut[id] = entries;
   },
   // Answered while something streams, or where nobody hears it.
   async click({ approved, tool, digest }) {

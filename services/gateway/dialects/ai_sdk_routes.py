@@ -31,7 +31,6 @@ from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Versio
 from placet.gateway.dialects.ai_sdk_history import ChatOut, ChatStopOut, history
 from placet.gateway.dialects.conversation_state import ConversationState, replay
 from placet.gateway.dialects.posted import (
-    ANSWERS_MAX,
     MESSAGE_ID,
     LeaveOut,
     checked_answers,
@@ -167,9 +166,9 @@ class ChatIn(BaseModel):
     messageId: str | None = None  # noqa: N815 - the wire's name
     agent: Identifier = Field(default="default", description="For a chat that begins: which agent answers.")
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
-    leave_out: Annotated[dict[Identifier, LeaveOut], Field(max_length=ANSWERS_MAX)] = Field(
+    leave_out: dict[Identifier, LeaveOut] = Field(
         default_factory=dict,
-        description="By the id of an approval that this request gives: the entries of its commit that do not run.",
+        description="By an approval's id: entries of its commit that do not run. Read where this request approves it.",
     )
 
     @property
@@ -191,19 +190,18 @@ class ChatIn(BaseModel):
         That is in the newest message, or else in any other one of the assistant: when a stream ends, the SDK names the
         newest one, wherever the answer stands that was given meanwhile. What is over decides nothing once more.
 
-        Also where entries are left out of what it does not approve: their sender would believe that they do not run.
+        The SDK's transport tells with each post what is left out, so of what it does not approve that says nothing yet.
         """
-        found: list[Answer] = []
-        if self.newest.role == "assistant":
-            found = self.newest.answers() or [
-                answer for each in self.messages if each.role == "assistant" for answer in each.answers()
-            ]
-            checked_answers(found, partial(invalid_request, pointer="#/messages"))
-        if {each for each, entries in self.leave_out.items() if entries} - {
-            answer.approval_id for answer in found if answer.approved
-        }:
-            raise invalid_request("must name approvals that this request gives", "#/leave_out")
-        return [replace(answer, leave_out=self.leave_out.get(answer.approval_id, ())) for answer in found]
+        if self.newest.role != "assistant":
+            return []
+        found = self.newest.answers() or [
+            answer for each in self.messages if each.role == "assistant" for answer in each.answers()
+        ]
+        checked_answers(found, partial(invalid_request, pointer="#/messages"))
+        return [
+            replace(answer, leave_out=self.leave_out.get(answer.approval_id, ())) if answer.approved else answer
+            for answer in found
+        ]
 
     def written(self) -> Writing:
         """Return the user's message; raise Refused where it has no text, or too much."""

@@ -68,7 +68,11 @@ def waits(house: House, conversation: str, **changes: Any) -> dict[str, Any]:
 
 async def answer(client: httpx.AsyncClient, post: Post, conversation: str, *answers: Said) -> int:
     """Post answers; return the status. What happens in the conversation then is not waited for."""
-    path, body = post(conversation, answers)
+    return await status_of(client, *post(conversation, answers))
+
+
+async def status_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> int:
+    """Post a body; return the status, and read nothing: a stream may have no end."""
     async with client.stream("POST", path, json=body) as response:
         return response.status_code
 
@@ -193,13 +197,13 @@ async def test_nothing_to_leave_out_is_as_if_it_were_not_said(house: House, post
 
 @DIALECTS
 async def test_what_cannot_be_left_out_decides_nothing(house: House, post: Post) -> None:
-    """An unknown entry, all of them, no id at all, and entries of what is denied."""
+    """An unknown entry, all of them, and no id at all."""
     calls = stage(house, a_busy_turn(0))
     row = propose(house, calls)
     await house.append(CONVERSATION, turn("started"))
     async with house.client(house.key("chat", "decide")) as client:
-        for yes, entries in ((True, ["nothing"]), (True, calls), (True, ["no id"]), (False, calls[:1])):
-            await told(client, *leaving(post, CONVERSATION, (row, yes), *entries))
+        for entries in (["nothing"], calls, ["no id"]):
+            await told(client, *leaving(post, CONVERSATION, (row, True), *entries))
     assert [] == house.approvers.claims
 
 
@@ -227,6 +231,24 @@ async def test_an_answer_that_left_entries_out_may_be_repeated(house: House, pos
     ]
 
 
+async def test_each_post_of_an_ai_sdk_page_may_say_what_is_left_out(house: House) -> None:
+    """Its transport sends all that is chosen: it counts in the post that approves, and stops neither text nor no."""
+    calls = stage(house, a_busy_turn(1))
+    row = propose(house, calls)
+    await house.append(CONVERSATION, turn("started"))
+    other = waits(house, CONVERSATION)
+    chosen = {"leave_out": {row["approval_id"]: calls[:1]}}
+    path, text = by_ai_sdk(CONVERSATION, [])
+    text["message"] = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
+    posted = [text, *(by_ai_sdk(CONVERSATION, [said])[1] for said in ((other, True), (row, True), (row, False)))]
+    async with house.client(house.key("chat", "decide")) as client:
+        assert [200] * 4 == [await status_of(client, path, body | chosen) for body in posted]
+    edited = canonical_text(commit_arguments(calls[1:]))
+    assert [("approve", ""), ("edit", edited), ("deny", "")] == [
+        (claims.verb, claims.arguments) for claims in house.approvers.claims
+    ]
+
+
 async def test_entries_are_left_out_where_each_client_may_say_so(house: House) -> None:
     """Said elsewhere, or of nothing that is approved, it is a 400 and nothing is decided: it would not be heeded."""
     calls = stage(house, a_busy_turn(1))
@@ -234,14 +256,14 @@ async def test_entries_are_left_out_where_each_client_may_say_so(house: House) -
     await house.append(CONVERSATION, turn("started"))
     path, openai = by_openai(CONVERSATION, [(row, True)])
     openai["input"][0]["leave_out"] = calls[:1]
-    _, ai_sdk = by_ai_sdk(CONVERSATION, [(row, True)])
+    _, denied = by_openai(CONVERSATION, [(row, False)])
     said = {"role": "user", "content": "yes"}
     metadata = {"placet_leave_out": calls[0]}
     bodies = [
         (path, openai),
         (path, {"conversation": CONVERSATION, "input": "yes", "metadata": metadata}),
         ("/v1/chat/completions", {"model": "default", "messages": [said], "metadata": metadata}),
-        ("/api/chat", ai_sdk | {"leave_out": {"another": calls[:1]}}),
+        (path, denied | {"metadata": metadata}),
         ("/agui", by_ag_ui(CONVERSATION, [])[1] | {"resume": [an_interrupt(row, {"leave_out": calls[:1]})]}),
     ]
     async with house.client(house.key("chat", "decide")) as client:
