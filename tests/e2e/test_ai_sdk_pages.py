@@ -57,6 +57,11 @@ def texts(said: dict[str, Any]) -> list[str]:
     return [part["text"] for part in said["messages"][-1]["parts"] if part["type"] == "text"]
 
 
+def problems(said: dict[str, Any]) -> list[str]:
+    """Return why answers of a page did not count."""
+    return [part["data"]["kind"] for part in said["data"] if part["type"] == "data-approval-problem"]
+
+
 def posts(said: dict[str, Any]) -> list[str]:
     """Return the requests of a page that wrote or answered."""
     return [request for request in said["requests"] if request.startswith("POST")]
@@ -121,7 +126,7 @@ async def test_a_second_tab_answers_what_waits(shopper: Caller, major: str) -> N
 
 
 async def test_a_tab_whose_question_was_answered_in_another_one_shows_the_outcome(shopper: Caller, major: str) -> None:
-    """Its late answer decides nothing and is told what came of the first one."""
+    """Its late answer is told what came of the first one; it said the same, so that it was no mistake."""
     chat_id = new_id()
     async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
         await first.do("send", text="deploy the shop")
@@ -129,7 +134,7 @@ async def test_a_tab_whose_question_was_answered_in_another_one_shows_the_outcom
         await second.do("answer", approved=True)
         late = await first.do("answer", approved=True)
     assert (WELL, DEPLOYED, ["Deploying.", "The shop is green."]) == (well(late), tools(late), texts(late))
-    assert 2 == len(posts(late))
+    assert (2, []) == (len(posts(late)), problems(late))
 
 
 async def test_the_words_of_a_late_no_do_not_stand_on_the_yes(shopper: Caller, major: str) -> None:
@@ -143,6 +148,7 @@ async def test_the_words_of_a_late_no_do_not_stand_on_the_yes(shopper: Caller, m
     # Version 6 has no chunk for it: docs/ai-sdk.md says so.
     verdict = (True, "") if major == "7" else (False, "Not today.")
     assert (DEPLOYED, verdict) == (tools(late), ends(late)[0][2:])
+    assert ["already-decided"] == problems(late)
 
 
 @pytest.mark.parametrize("first", ["deploy at once", "deploy the shop"])
@@ -264,11 +270,10 @@ async def test_an_older_answer_to_another_card_proves_nothing(shopper: Caller, s
         await page.do("click", tool="deploy", approved=True, digest="0" * 64)
         await open_gate(stage, gate)
         done = await page.do("rest")
-    problems = [part["data"]["kind"] for part in done["data"] if part["type"] == "data-approval-problem"]
     assert ("error", 3, ["stale-card"], 1) == (
         done["status"],
         len(posts(done)),
-        problems,
+        problems(done),
         await pending(shopper, chat_id),
     )
 

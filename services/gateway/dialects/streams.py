@@ -128,9 +128,9 @@ async def decide(
             row = await decide_in(deps.decisions, caller, topic, answer, several=several)
             unsure = unsure or (answer.approved and row is None)
         except Refused as refusal:
-            if all_count and refusal.kind != "approve-alone" and not _was_said(refusal, answer):
-                raise
             told = {"kind": refusal.kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
+            if all_count and refusal.kind != "approve-alone" and not was_said(told, answer):
+                raise
             refused[answer.approval_id] = told
             row = None
         over = refused.get(answer.approval_id, {}).get("kind", "already-decided") == "already-decided"
@@ -139,10 +139,10 @@ async def decide(
     return frozenset(decided), refused
 
 
-def _was_said(refusal: Refused, answer: Answer) -> bool:
-    """Tell whether an answer is refused because the same was decided of the same call, by whomever."""
+def was_said(why: Data, answer: Answer) -> bool:
+    """Tell whether an answer does not count because the same was decided of the same call, by whomever."""
     said = ("already-decided", "approved" if answer.approved else "denied", answer.digest)
-    return said == (refusal.kind, refusal.facts.get("state"), refusal.facts.get("digest"))
+    return said == (why["kind"], why.get("state"), why.get("digest"))
 
 
 async def decided_since(deps: Deps, caller: Caller, log: ConversationState) -> frozenset[str]:
