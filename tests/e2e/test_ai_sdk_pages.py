@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,6 +241,27 @@ async def test_an_answer_that_reached_nobody_counts_behind_the_next_message(shop
         done = await page.do("rest")
     assert (WELL, 3) == (well(done), len(posts(done)))
     assert DEPLOYED == tools({"messages": done["messages"][:2]})
+
+
+async def test_a_page_that_is_loaded_while_an_older_call_runs_answers_another_one(
+    shopper: Caller, operator: Caller, stage: Stage, major: str
+) -> None:
+    """What was said of the older call is said already: nothing is posted for it, so no stream of it is in the way."""
+    chat_id, gate = new_id(), Path(stage.environment["PLACET_TEST_LEDGER"] + ".gate")
+    os.mkfifo(gate)
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="deploy slowly")
+        await page.do("send", text="transfer to ada")
+        visitor = await decide(shopper, operator, chat_id, "approve")
+        opened = await page.do("open")
+        await page.do("settle")
+        done = await page.do("answer", approved=True, tool="transfer")
+        await asyncio.to_thread(gate.write_bytes, b"open")
+        await visitor.see(is_result("slow_deploy"))
+    await asyncio.to_thread(gate.unlink)
+    before = len(posts(opened))
+    assert (WELL, 1, []) == (well(done), len(posts(done)) - before, problems(done))
+    assert ("transfer", "output-available") == tools(done)[-1]
 
 
 async def test_a_page_that_names_another_message_than_the_answered_one_posts_no_more(
