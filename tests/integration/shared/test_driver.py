@@ -142,10 +142,11 @@ async def test_a_cancelled_statement_costs_no_connection(database: Database, pos
 
 async def test_who_finds_no_connection_free_is_told_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts as an outage: to be tried again, by whoever asked."""
-    monkeypatch.setattr(module, "FREE_SECONDS", 0.05)
     async with database.single(), database.single():
-        with pytest.raises(Outage):
-            await process_of(database)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "FREE_SECONDS", 0.05)
+            with pytest.raises(Outage):
+                await process_of(database)
     assert await process_of(database)
 
 
