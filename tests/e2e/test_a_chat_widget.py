@@ -16,13 +16,14 @@ from tests.support.system import System, until
 
 async def test_a_held_call_is_announced_as_data_and_not_by_the_model(frontend: Caller, stage: Stage) -> None:
     """B1: the card is a structured event from the stored call; no model was told to ask, nor that anybody did."""
+    before = len(stage.model_log()["requests"])
     visitor = await a_visitor(frontend)
     await visitor.say("deploy the shop")
     card = await visitor.see_card()
     assert (card["tool"], card["arguments"]) == ("deploy", {"service": "shop", "version": "1.2"})
     waiting = await visitor.get(visitor.path)
     assert [call["status"] for call in waiting["calls"]] == ["pending_confirmation"]
-    told = [each for request in stage.model_log()["requests"] for each in request["body"]["messages"]]
+    told = [each for request in stage.model_log()["requests"][before:] for each in request["body"]["messages"]]
     # Its instructions only say what the word means in a result.
     assert not [each for each in told if each["role"] != "system" and "confirm" in json.dumps(each).lower()]
 
