@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from placet.contracts.messages import AbandonCall, GrantAsked
@@ -75,8 +75,8 @@ def grant_used(call: CallFacts, grant: Grant, *, rule: str, uses_left: int) -> C
     """Return the row of a use that a call took of an active grant."""
     event = GrantEvent.USE if uses_left else GrantEvent.USE_LAST
     where, detail = (call.tenant, grant.grant_id), {"rule": rule, "uses_left": uses_left}
-    change = of_grant(where, event, GrantState.ACTIVE, grant.owner, call.call_id, detail)
-    return replace(change, about={"conversation_id": call.conversation_id})
+    about = {"conversation_id": call.conversation_id}
+    return of_grant(where, event, GrantState.ACTIVE, grant.owner, call.call_id, detail, about)
 
 
 def of_grant(
@@ -86,11 +86,12 @@ def of_grant(
     actor: str,
     call_id: str | None,
     detail: dict[str, Any],
+    about: Mapping[str, str] = MappingProxyType({}),
 ) -> Change:
     """Return the row of something that happened to a grant, which its tenant and its id name."""
     tenant, grant_id = grant
     after = grant_after(before, event)
-    return Change(tenant, GRANT_MACHINE.name, grant_id, _HAPPENED[event], before, after, actor, call_id, detail)
+    return Change(tenant, GRANT_MACHINE.name, grant_id, _HAPPENED[event], before, after, actor, call_id, detail, about)
 
 
 def exhausted(call: CallFacts, verdict: Verdict) -> Change:

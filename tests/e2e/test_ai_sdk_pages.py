@@ -127,26 +127,26 @@ async def test_a_second_tab_answers_what_waits(shopper: Caller, major: str) -> N
     assert (WELL, DEPLOYED, texts(done)) == (well(told), tools(told), texts(told))
 
 
-async def test_a_tab_whose_question_was_answered_in_another_one_shows_the_outcome(shopper: Caller, major: str) -> None:
-    """Its late answer is told what came of the first one; it said the same, so that it was no mistake."""
+async def answered_late(shopper: Caller, major: str, **answer: object) -> dict[str, Any]:
+    """Return how a page stands that answers what another tab has approved."""
     chat_id = new_id()
     async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
         await first.do("send", text="deploy the shop")
         await second.do("open")
         await second.do("answer", approved=True)
-        late = await first.do("answer", approved=True)
+        return await first.do("answer", **answer)
+
+
+async def test_a_tab_whose_question_was_answered_in_another_one_shows_the_outcome(shopper: Caller, major: str) -> None:
+    """Its late answer is told what came of the first one; it said the same, so that it was no mistake."""
+    late = await answered_late(shopper, major, approved=True)
     assert (WELL, DEPLOYED, ["Deploying.", "The shop is green."]) == (well(late), tools(late), texts(late))
     assert (2, []) == (len(posts(late)), problems(late))
 
 
 async def test_the_words_of_a_late_no_do_not_stand_on_the_yes(shopper: Caller, major: str) -> None:
     """Another tab approved first: version 7 is told of that yes, without the reason of this page's no."""
-    chat_id = new_id()
-    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
-        await first.do("send", text="deploy the shop")
-        await second.do("open")
-        await second.do("answer", approved=True)
-        late = await first.do("answer", approved=False, reason="Not today.")
+    late = await answered_late(shopper, major, approved=False, reason="Not today.")
     # Version 6 has no chunk for it: docs/ai-sdk.md says so.
     verdict = (True, "") if major == "7" else (False, "Not today.")
     assert (DEPLOYED, verdict) == (tools(late), ends(late)[0][2:])

@@ -231,8 +231,15 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     said = {each.approval_id: each for each in answers}
     # A page that is loaded while a call runs, which the history has as answered, posts that answer once more.
     problems = {key: why for key, why in refused.items() if not streams.was_said(why, said[key])}
-    goal = Goal(version, body.newest.id, newest=snapshot.newest, seen=body.newest.seen())
-    goal = replace(goal, decided=decided, refused=problems, fault=_ELSEWHERE if elsewhere else "")
+    goal = Goal(
+        version,
+        body.newest.id,
+        newest=snapshot.newest,
+        seen=body.newest.seen(),
+        decided=decided,
+        refused=problems,
+        fault=_ELSEWHERE if elsewhere else "",
+    )
     state, chunks = replay(begin(goal), snapshot.items)
     if not state.is_known:
         raise _no_message(refused)

@@ -19,15 +19,7 @@ from placet.gateway.dialects.completions import Chunk, CompletionState
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
-from placet.gateway.dialects.openai_requests import (
-    agent_of,
-    ask,
-    begin,
-    begun_by,
-    beside,
-    find,
-    tell,
-)
+from placet.gateway.dialects.openai_requests import agent_of, ask, begin, begun_by, beside, find, tell
 from placet.gateway.dialects.openai_schemas import CompletionOut
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf

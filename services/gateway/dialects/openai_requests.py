@@ -167,21 +167,21 @@ def _retold(goal: Goal, snapshot: Snapshot, decided: frozenset[str]) -> Goal:
 
     That ends with the user's next message behind the results; what the client was told after it is not told again.
     """
-    over = {
+    ended = {
         item.data["call_id"]: item.id
         for item in snapshot.items
         if item.type == "approval" and item.data["state"] != "pending" and item.data["approval_id"] in decided
     }
-    if not over or min(over.values()) > goal.told:
+    if not ended or min(ended.values()) > goal.told:
         return goal
     results = {
         item.data["call_id"]: item.id
         for item in snapshot.items
-        if item.type == "tool_call" and item.data["call_id"] in over and item.data["status"] in {"success", "error"}
+        if item.type == "tool_call" and item.data["call_id"] in ended and item.data["status"] in {"success", "error"}
     }
-    last = max(results.values()) if results.keys() == over.keys() else goal.told
+    last = max(results.values()) if results.keys() == ended.keys() else goal.told
     end = next((item.id for item in snapshot.items if item.id > last and begins_anew(item)), goal.told + 1)
-    return replace(goal, told=min(over.values()) - 1, skipped=range(end, goal.told + 1))
+    return replace(goal, told=min(ended.values()) - 1, skipped=range(end, goal.told + 1))
 
 
 def begins_anew(item: Item, message_id: str = "") -> bool:

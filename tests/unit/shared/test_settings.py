@@ -73,11 +73,18 @@ def test_default_credentials_are_for_this_machine(rabbitmq_url: str, database_ur
     assert told == default_credentials(settings)
 
 
+def settings_of(service: str) -> type[Settings]:
+    """Return the class of a service's settings."""
+    found = vars(import_module(f"placet.{service}.settings"))
+    made: type[Settings]
+    (made,) = (each for name, each in found.items() if name.lower() == f"{service.replace('_', '')}settings")
+    return made
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_empty_value_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
     """Whoever takes the mark off a line of example.env that says nothing changes nothing, in any service."""
-    settings = import_module(f"placet.{service}.settings")
-    (made,) = (each for name, each in vars(settings).items() if name.lower() == f"{service.replace('_', '')}settings")
+    made = settings_of(service)
     plain = made()
     for line in EXAMPLE.read_text().splitlines():
         if found := re.fullmatch(r"#(PLACET_\w+)=", line):
@@ -88,8 +95,7 @@ def test_an_empty_value_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_setting_may_be_empty(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
     """It is its default then: an empty address of the metrics would be every address of the machine."""
-    settings = import_module(f"placet.{service}.settings")
-    (made,) = (each for name, each in vars(settings).items() if name.lower() == f"{service.replace('_', '')}settings")
+    made = settings_of(service)
     plain = made()
     for name in made.model_fields:
         monkeypatch.setenv(f"PLACET_{name.upper()}", "")
