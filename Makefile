@@ -65,11 +65,12 @@ pin-images: ## Pin the images from elsewhere to their digests in .env, for `dock
 # --- checking ---------------------------------------------------------------------------------------------
 
 .PHONY: check
-check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules, subjects of new commits
+check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules, sizes of files, subjects of new commits
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy $(CODE)
 	$(VENV)/bin/lint-imports
+	$(PY) -m pytest -q tests/contract/test_house.py
 	$(PY) -m placet.deploy.commits
 
 # Finds PostgreSQL and RabbitMQ or starts private ones, then runs what follows with their addresses set.

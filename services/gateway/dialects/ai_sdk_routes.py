@@ -7,37 +7,25 @@ approval requests, each bound to the digest of the card that was shown, and give
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
-from placet.contracts.ids import derived_id, own_id
+from placet.contracts.ids import own_id
 from placet.contracts.messages import ACCOMPLISH_TOOL
-from placet.contracts.messages.message import Identifier
-from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Posted, Writing
 from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import ai_sdk_again, streams
-from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
+from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Version, begin, holder_part
 from placet.gateway.dialects.ai_sdk_history import ChatOut, ChatStopOut, history
+from placet.gateway.dialects.ai_sdk_posted import ChatIn
 from placet.gateway.dialects.conversation_state import ConversationState, replay
-from placet.gateway.dialects.posted import (
-    MESSAGE_ID,
-    LeaveOut,
-    checked_answers,
-    checked_text,
-    invalid_request,
-    kept_reason,
-)
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
@@ -45,12 +33,9 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading
 from placet.gateway.store.read import load_verdict
-from placet.gateway.texts import Text
 
 router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
-#: Messages of a posted history; older ones are never read.
-MESSAGES_MAX = 2_000
 #: What a page is told whose answers stand in another message than it names, and none of them counted now: no stream of
 #: such a post can change the message that has them, and a page that goes on posting them must end.
 _ELSEWHERE = "What became of your answers stands in the chat: load the chat again."
@@ -60,7 +45,6 @@ STOP_SECONDS = 10.0
 VERDICT_SECONDS = 0.2
 #: Verdicts by which nobody is asked.
 _RUNS = frozenset({"allow", "stage"})
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "Chunks.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -68,147 +52,6 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 VersionOf = Annotated[
     Version, Query(description="Major version of the client's `ai` package; 6 also suits later ones.")
 ]
-
-
-class UiPart(BaseModel):
-    """One part of a message; only texts and tool calls are read."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    type: str = ""
-    text: Text = ""
-    toolCallId: str = ""  # noqa: N815 - the wire's name
-    state: str = ""
-    approval: dict[str, Any] | None = None
-    input: Any = None
-    id: str = ""
-    data: Any = None
-
-
-class UiMessage(BaseModel):
-    """One message as the client keeps it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    id: str = ""
-    role: Literal["system", "user", "assistant"]
-    parts: list[UiPart] = Field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """The texts of its parts, joined."""
-        return "\n".join(part.text for part in self.parts if part.type == "text")
-
-    def seen(self) -> Seen:
-        """Return what the client shows of an assistant message."""
-        calls = {part.toolCallId: part for part in self.parts if part.toolCallId}
-        approvals = {str(part.approval.get("id")): part for part in calls.values() if part.approval}
-        return Seen(
-            steps=sum(part.type == "step-start" for part in self.parts),
-            texts=tuple(part.text for part in self.parts if part.type == "text"),
-            arguments={call_id: part.input for call_id, part in calls.items()},
-            answered=frozenset(call_id for call_id, part in calls.items() if part.state.startswith("output-")),
-            requested={approval_id: self._digest(part) for approval_id, part in approvals.items()},
-            responded={
-                approval_id: approved
-                for approval_id, part in approvals.items()
-                if isinstance(approved := (part.approval or {}).get("approved"), bool)
-            },
-        )
-
-    def answers(self) -> list[Answer]:
-        """Return how the caller answered requests that are not over yet; raise Refused (400) for too many."""
-        found = []
-        for part in self.parts:
-            approval = part.approval or {}
-            approved, approval_id, reason = (approval.get(name) for name in ("approved", "id", "reason"))
-            if part.state == "approval-responded" and isinstance(approved, bool) and isinstance(approval_id, str):
-                known = approval_id if MESSAGE_ID.fullmatch(approval_id) else ""
-                words = kept_reason(reason) if isinstance(reason, str) else ""
-                found.append(Answer(known, self._digest(part), approved, words))
-        checked_answers(found, partial(invalid_request, pointer="#/messages"))
-        return found
-
-    def _digest(self, part: UiPart) -> str:
-        # Early clients of version 6 drop the descriptor; the data part has the same card.
-        approval = part.approval or {}
-        approval_id = approval.get("id")
-        beside = self._beside.get(approval_id, "") if isinstance(approval_id, str) else ""
-        return _digest_of(approval.get("descriptor")) or beside
-
-    @cached_property
-    def _beside(self) -> Mapping[str, str]:
-        """Digests that data parts show, by approval: these are gone through once, however many calls there are."""
-        found: dict[str, str] = {}
-        for each in self.parts:
-            if each.type == "data-approval" and (digest := _digest_of(each.data)):
-                found.setdefault(each.id, digest)
-        return found
-
-
-def _digest_of(card: Any) -> str:
-    digest = card.get("digest") if isinstance(card, dict) else None
-    return digest if isinstance(digest, str) and _DIGEST.fullmatch(digest) else ""
-
-
-class ChatIn(BaseModel):
-    """A request of `useChat`; members that an application adds are passed over."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    id: Identifier = Field(description="The chat. The conversation's id is this, behind the tenant's name and `_`.")
-    messages: Annotated[list[UiMessage], Field(max_length=MESSAGES_MAX)] = Field(
-        default_factory=list,
-        description="The history; the newest message is read, and answers in older ones where that one has none.",
-    )
-    message: UiMessage | None = Field(default=None, description="The newest message alone, in place of `messages`.")
-    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
-    messageId: str | None = None  # noqa: N815 - the wire's name
-    agent: Identifier = Field(default="default", description="For a chat that begins: which agent answers.")
-    language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
-    leave_out: dict[Identifier, LeaveOut] = Field(
-        default_factory=dict,
-        description="By an approval's id: entries of its commit that do not run. Read where this request approves it.",
-    )
-
-    @property
-    def newest(self) -> UiMessage:
-        """The message that this request is about; raise Refused (400) where there is none.
-
-        That is the newest one, or an older one of the assistant that the client names: it was asked, and then written.
-        """
-        named = self.messageId if self.trigger == "submit-message" else None
-        asked = (each for each in reversed(self.messages) if each.id == named and each.role == "assistant")
-        found = next(asked, None) or self.message or (self.messages[-1] if self.messages else None)
-        if found is None or found.role == "system":
-            raise invalid_request("must end with a message of the user or the assistant", "#/messages")
-        return found
-
-    def answers(self) -> list[Answer]:
-        """Return how requests are answered; raise Refused (400) for too many.
-
-        That is in the newest message, or else in any other one of the assistant: when a stream ends, the SDK names the
-        newest one, wherever the answer stands that was given meanwhile. What is over decides nothing once more.
-
-        The SDK's transport tells with each post what is left out, so of what it does not approve that says nothing yet.
-        """
-        if self.newest.role != "assistant":
-            return []
-        found = self.newest.answers() or [
-            answer for each in self.messages if each.role == "assistant" for answer in each.answers()
-        ]
-        checked_answers(found, partial(invalid_request, pointer="#/messages"))
-        return [
-            replace(answer, leave_out=self.leave_out.get(answer.approval_id, ())) if answer.approved else answer
-            for answer in found
-        ]
-
-    def written(self) -> Writing:
-        """Return the user's message; raise Refused where it has no text, or too much."""
-        newest = self.newest
-        text = checked_text(newest.text, partial(invalid_request, pointer="#/messages"))
-        known = newest.id if MESSAGE_ID.fullmatch(newest.id) else derived_id("ai-sdk", self.id, newest.id, text)
-        return Writing(text, known)
 
 
 @router.post(

@@ -15,7 +15,7 @@ from placet.contracts.errors import Refused
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects.ai_sdk import AiSdkState, Goal, begin
 from placet.gateway.dialects.ai_sdk_history import history
-from placet.gateway.dialects.ai_sdk_routes import UiMessage
+from placet.gateway.dialects.ai_sdk_posted import UiMessage
 from placet.gateway.dialects.conversation_state import ConversationState, Entry, fold, replay
 from tests.support.ai_sdk_page import Page
 from tests.support.conversation_logs import AT, Conversation, conversations
