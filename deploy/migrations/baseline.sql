@@ -548,8 +548,13 @@ CREATE TABLE executor.parked (
   body VARCHAR NOT NULL,
   parked_at TIMESTAMP WITH TIME ZONE NOT NULL,
   lent_until TIMESTAMP WITH TIME ZONE,
+  answer_id VARCHAR,
+  position INTEGER,
+  expires_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_parked PRIMARY KEY (event_id)
 )
+;;
+CREATE INDEX ix_parked_answers ON executor.parked (answer_id, position) WHERE answer_id IS NOT NULL
 ;;
 CREATE INDEX ix_parked_turn ON executor.parked (tenant, pool, parked_at)
 ;;

@@ -147,7 +147,7 @@ async def _why_not(permitted: m.ToolCallPermitted, work: Work, deps: Deps) -> st
 
 async def _check_turn(permitted: m.ToolCallPermitted, work: Work) -> None:
     """Raise NotYet while calls of the same answer that this one comes after have no result."""
-    if after := set(comes_after(permitted.permit).calls):
+    if after := set(comes_after(permitted.permit, "run")):
         going_on = after.intersection(await store.unanswered(work.connection, permitted.call.conversation_id))
         if going_on:
             raise NotYet(f"{len(going_on)} earlier calls have not ended")

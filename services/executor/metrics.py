@@ -30,7 +30,7 @@ UNKNOWN = Gauge(
     ["pool"],
 )
 DEPTH = Gauge("placet_executor_queue_depth", "Messages that wait for an executor, by pool.", ["pool"])
-PARKED = Gauge("placet_executor_parked_depth", "Calls parked until it is their tenant's turn, by pool.", ["pool"])
+PARKED = Gauge("placet_executor_parked_depth", "Calls parked until their turn, of an answer one, by pool.", ["pool"])
 PARKED_TOTAL = Counter("placet_executor_parked_total", "Calls that were parked, by pool.", ["pool"])
 SLOTS = Gauge("placet_executor_slots", "Calls that this executor runs at the same time at most.")
 SLOTS_BUSY = Gauge("placet_executor_slots_busy", "Calls that run now, tools that outlived their time included.")

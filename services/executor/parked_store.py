@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 
+from placet.contracts.permit import Turn
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
@@ -14,13 +15,15 @@ QUERIES = load_queries(__file__, "parked.sql")
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A permit that waits for its tenant's turn."""
+    """A permit that waits for its turn."""
 
     event_id: str
     pool: str
     tenant: str
     #: The envelope, as it came.
     body: str
+    #: Where it stands in its answer; None where it may run beside others.
+    turn: Turn | None = None
 
 
 async def count_parked(connection: Connection, pools: Sequence[str]) -> dict[str, int]:
@@ -33,22 +36,31 @@ async def some_tenants(connection: Connection) -> set[str]:
     return {row["tenant"] for row in await connection.run(QUERIES.some_tenants)}
 
 
-async def park(connection: Connection, parked: Parked) -> None:
-    """Keep a permit; the same event twice is one."""
-    await connection.run(QUERIES.park, **asdict(parked))
+async def park(connection: Connection, several: Sequence[Parked]) -> None:
+    """Keep permits; the same event twice is one."""
+    turns = [each.turn for each in several]
+    await connection.run(
+        QUERIES.park,
+        **{f"{name}s": [getattr(each, name) for each in several] for name in ("event_id", "pool", "tenant")},
+        bodies=[each.body for each in several],
+        answers=[turn and turn.answer for turn in turns],
+        positions=[turn and turn.position for turn in turns],
+        ends=[turn and turn.expires_at for turn in turns],
+    )
 
 
 async def take_parked(
     connection: Connection, pools: Sequence[str], *, most: int, limit: int, busy: Mapping[str, int], lent: timedelta
-) -> tuple[list[Parked], set[str]]:
+) -> tuple[list[Parked], dict[str, bool]]:
     """Borrow up to `limit` parked permits for a while, and return them with all tenants of which some are parked.
 
+    Of each tenant, whether some of its may begin as soon as there is a slot: others wait for calls of their answers.
     `busy` says how many slots each tenant has, and `most` how many it may have.
     """
     counts = {"most": most, "limit": limit, "tenants": list(busy), "busy": list(busy.values())}
     rows = await connection.run(QUERIES.take_parked, pools=list(pools), lent=lent, **counts)
     taken = [Parked(row["event_id"], row["pool"], row["tenant"], row["body"]) for row in rows if row["event_id"]]
-    return taken, {row["tenant"] for row in rows if not row["event_id"]}
+    return taken, {row["tenant"]: row["may_begin"] for row in rows if not row["event_id"]}
 
 
 async def keep_parked(connection: Connection, event_id: str, pause: timedelta) -> None:

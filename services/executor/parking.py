@@ -1,19 +1,21 @@
 """Permits of a tenant that has its share of an executor wait here, in the database, and the queue goes on for others.
 
 The queue of a pool is first come, first served: a thousand permits of one tenant would stand before the next one's. So
-where several tenants work, a permit that finds no slot, of a tenant that has one, or that comes after calls which have
-not ended, is parked: a row, and the delivery is acknowledged. Executors of the pool take such rows when slots come
-free, of the tenant that has fewest of theirs first, and handle them as if they had come from the queue. A row goes once
-its event is handled; until then it is only lent, so that a crash has it handled again, and the call's own row knows
-that (see ADR 0065).
+where several tenants work, a permit that finds no slot, of a tenant that has one, is parked: a row, and the delivery is
+acknowledged. So is, whoever works, what comes after calls of its answer that have not ended (see ADR 0079). Executors
+of the pool take such rows when slots come free, of the tenant that has fewest of theirs first, and handle them as if
+they had come from the queue; of the calls of an answer the first, once none of them runs. A row goes once its event is
+handled; until then it is only lent, so that a crash has it handled again, and the call's own row knows that (see ADR
+0065).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import structlog
@@ -22,7 +24,7 @@ from placet.contracts.topology import executor_queue
 from placet.executor import parked_store as store
 from placet.executor.metrics import PARKED_TOTAL
 from placet.executor.parked_store import Parked
-from placet.executor.slot_gate import SlotGate, comes_after_others
+from placet.executor.slot_gate import SlotGate, parked_from, waits_to_be_staged
 from placet.runtime.bus import ComesAgain, Delivery, OnDelivery
 from placet.runtime.database import Database, is_outage
 from placet.runtime.slots import Slots
@@ -46,7 +48,7 @@ class Parking:
         self._gate = gate
         self._slots = slots
         self._came = asyncio.Event()
-        #: What waits for calls that it comes after, and whose it is: no round waits for it.
+        #: What waits until calls that it comes after are staged, and whose it is: no round waits for it.
         self._turns: dict[asyncio.Task[None], str] = {}
 
     async def look_for_tenants(self) -> int:
@@ -55,12 +57,20 @@ class Parking:
             self._gate.tenants |= await store.some_tenants(connection)
         return 0
 
-    async def park(self, parked: Parked) -> None:
-        """Keep a permit until it is its tenant's turn; the same one twice is one."""
+    async def park(self, several: Sequence[Parked]) -> None:
+        """Keep permits until it is their turn; the same one twice is one."""
         async with self._database.single() as connection:
-            await store.park(connection, parked)
+            await store.park(connection, several)
         self._came.set()
-        PARKED_TOTAL.labels(parked.pool).inc()
+        for each in several:
+            PARKED_TOTAL.labels(each.pool).inc()
+
+    async def keep(self, delivery: Delivery, envelope: bytes) -> None:
+        """Keep a permit that came with a delivery until the calls have ended that it comes after."""
+        parked = parked_from(replace(delivery, body=envelope))
+        if parked is None:
+            raise ValueError("only permits come after calls")
+        await self.park([parked])
 
     def _busy(self) -> Counter[str]:
         return Counter(self._slots.by_tenant) + Counter(self._turns.values())
@@ -75,15 +85,15 @@ class Parking:
         self._came.clear()
         busy = self._busy()
         async with self._database.single() as connection:
-            taken, tenants = await store.take_parked(
+            taken, waiting = await store.take_parked(
                 connection, list(consumers), most=self._gate.most, limit=room, busy=busy, lent=LENT
             )
-        self._gate.parked = tenants
+        self._gate.parked = {tenant for tenant, may_begin in waiting.items() if may_begin}
         handled = []
         for each in taken:
             delivery = Delivery(executor_queue(each.pool).name, each.body.encode(), kept=True)
             task = asyncio.create_task(self._handle(each, delivery, consumers[each.pool]))
-            if comes_after_others(delivery):
+            if waits_to_be_staged(delivery):
                 self._turns[task] = each.tenant
                 task.add_done_callback(self._turns.pop)
             else:
@@ -91,17 +101,19 @@ class Parking:
         if handled:
             # A claim that is made goes on to its act, also where this duty is told to end.
             await asyncio.shield(asyncio.gather(*handled))
-        elif not tenants:
+        elif not waiting:
             # What it comes after may end any moment.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), IDLE_SECONDS)
         elif not taken and busy == self._busy():
             freed = asyncio.create_task(self._slots.wait_freed(SLOT_SECONDS))
+            came = asyncio.create_task(self._came.wait())
             try:
-                await asyncio.wait({freed, *self._turns}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({freed, came, *self._turns}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 freed.cancel()
-        return len(tenants)
+                came.cancel()
+        return len(waiting)
 
     async def _handle(self, parked: Parked, delivery: Delivery, consumer: OnDelivery) -> None:
         try:

@@ -7,7 +7,7 @@ with another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,6 @@ from placet.contracts.messages import (
     StagedCallPermitted,
     ToolCallPermitted,
 )
-from placet.contracts.permit import ComesAfter
 from placet.contracts.signing import load_verifier
 from placet.contracts.topology import executor_queue, queue
 from placet.domain.catalog import Catalog, load_catalog
@@ -45,7 +44,7 @@ from placet.executor.store import Holder, Sweep
 from placet.executor.sweeper import Sweeper
 from placet.executor.worker import Worker
 from placet.executor.workspace_store import Bounds
-from placet.runtime.consumer import Consumer, Handler, Once, one_by_one
+from placet.runtime.consumer import Consumer, Handler, Keep, Once, one_by_one
 from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service, Subscription
 from placet.runtime.slots import Slots
 from placet.tools.registry import LoadedTool, load_tools, modules_of, staging_packs
@@ -136,12 +135,11 @@ def assemble(
     sweeper = Sweeper(worker, gate, Sweep(pools, repeatable, worker.attempts_max, probed))
     packs = PackSettings(database_url=settings.database_url.get_secret_value())
 
-    async def unfinished(comes_after: ComesAfter) -> list[str]:
-        async with runtime.database.single() as connection:
-            return await store.unfinished(connection, comes_after.calls, staging=comes_after.staging)
-
     consumers = {
-        pool: gate.guard(_consumer(pool, worker, runtime), runtime.bus, unfinished, parking.park) for pool in pools
+        pool: gate.guard(
+            _consumer(pool, worker, runtime, parking.keep), runtime.bus, partial(_unstaged, runtime), parking.park
+        )
+        for pool in pools
     }
     SLOTS.set(worker.slots.size)
     SLOTS_BUSY.set_function(lambda: worker.slots.busy)
@@ -178,11 +176,16 @@ def assemble(
     )
 
 
-def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
+async def _unstaged(runtime: Runtime, call_ids: Sequence[str]) -> list[str]:
+    async with runtime.database.single() as connection:
+        return await store.unstaged(connection, call_ids)
+
+
+def _consumer(pool: str, worker: Worker, runtime: Runtime, keep: Keep) -> Consumer:
     handlers: dict[type[Message], Handler | Once] = {
         ToolCallPermitted: Once(partial(claim_calls, pool=pool, worker=worker), keyed=True),
         StagedCallPermitted: one_by_one(partial(release_call, pool=pool, worker=worker)),
         AbandonCall: one_by_one(partial(abandon_call, pool=pool)),
         ResolveCall: one_by_one(partial(resolve_call, verifier=worker.verifier)),
     }
-    return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus)
+    return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus, keep=keep)

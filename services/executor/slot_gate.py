@@ -5,8 +5,8 @@ for a while goes back to the tail of its queue as a new message: held for long, 
 and given back by nack it would count towards the delivery limit of a message that did nothing wrong.
 
 Where several tenants work, none of them has more than its share of the slots, and what finds none is parked soon, so
-that the next tenant's permit is reached; only who has no slot at all waits here. What comes after calls that have not
-ended is parked at once (see `parking`).
+that the next tenant's permit is reached; only who has no slot at all waits here. Of calls of one answer that come
+together the first enters, and the others are parked at once (see `parking`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import structlog
@@ -30,7 +31,7 @@ from placet.contracts.messages import (
     StagedCallPermitted,
     ToolCallPermitted,
 )
-from placet.contracts.permit import ComesAfter, comes_after
+from placet.contracts.permit import comes_after, turn_of
 from placet.contracts.topology import executor_queue
 from placet.executor.parked_store import Parked
 from placet.runtime.bus import Bus, ComesAgain, Delivery, OnDelivery
@@ -38,7 +39,8 @@ from placet.runtime.slots import Slots, share_of
 
 log = structlog.get_logger(__name__)
 
-#: How long a permit that holds up nobody waits here for calls that it comes after, and how often it looks, in seconds.
+#: How long a permit to stage that holds up nobody waits here for calls that it comes after, and how often it looks, in
+#: seconds.
 TURN_SECONDS, TURN_LOOK_SECONDS = 0.25, 0.02
 #: How long a permit waits for a slot, in seconds, whose tenant has one, where others work too. A queue of fast tools
 #: never stands still for as long, and parks nothing.
@@ -48,10 +50,10 @@ _PERMITS = frozenset({ToolCallPermitted.type_name, StagedCallPermitted.type_name
 _WORDS = frozenset({AbandonCall.type_name, ResolveCall.type_name})
 
 
-#: Returns those of the calls that a permit comes after for which it must wait yet.
-Unfinished: TypeAlias = Callable[[ComesAfter], Awaitable[Sequence[str]]]
-#: Keeps a permit until it is its tenant's turn.
-Park: TypeAlias = Callable[[Parked], Awaitable[None]]
+#: Returns those of some calls that may be staged yet.
+Unstaged: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
+#: Keeps permits until it is their turn.
+Park: TypeAlias = Callable[[Sequence[Parked]], Awaitable[None]]
 
 
 class NoSlot(PlacetError):
@@ -133,15 +135,15 @@ class SlotGate:
         # A claim that has begun its act and has not left yet counts twice.
         return 0 if self._waiting else max(0, self._slots.size - self._slots.busy - self._inside)
 
-    async def _wait_turn(self, awaited: ComesAfter, unfinished: Unfinished, *, patience_seconds: float) -> None:
+    async def _wait_turn(self, awaited: Sequence[str], unstaged: Unstaged, *, patience_seconds: float) -> None:
         ends = asyncio.get_running_loop().time() + patience_seconds
         self._turns += 1
         try:
-            while awaited.calls:
-                awaited = replace(awaited, calls=await unfinished(awaited))
-                if awaited.calls and asyncio.get_running_loop().time() >= ends:
-                    raise NoSlot(f"{len(awaited.calls)} earlier calls have not ended")
-                if awaited.calls:
+            while awaited:
+                awaited = await unstaged(awaited)
+                if awaited and asyncio.get_running_loop().time() >= ends:
+                    raise NoSlot(f"{len(awaited)} earlier calls are not staged")
+                if awaited:
                     await asyncio.sleep(TURN_LOOK_SECONDS)
         finally:
             self._turns -= 1
@@ -157,19 +159,24 @@ class SlotGate:
             await self._left.wait()
             await self._slots.wait_free()
 
-    def guard(self, consumer: OnDelivery, bus: Bus, unfinished: Unfinished, park: Park | None = None) -> OnDelivery:
-        """Return `consumer` behind the gate; `unfinished` tells which of some calls a permit must wait for yet.
+    def guard(self, consumer: OnDelivery, bus: Bus, unstaged: Unstaged, park: Park | None = None) -> OnDelivery:
+        """Return `consumer` behind the gate; `unstaged` tells which of some calls a permit to stage must wait for yet.
 
-        A permit that comes after other calls waits a moment for them, then it goes back to its queue; among several
-        tenants it is parked without waiting.
+        A permit to stage that comes after other calls waits a moment for them, then it goes back to its queue; among
+        several tenants it is parked without waiting.
 
         An envelope with several permits enters whole where there is room for all; else each enters alone. `park` keeps
-        what has to wait for its tenant's turn.
+        what has to wait for its turn.
         """
-        enter = partial(self._enter_alone, consumer=consumer, bus=bus, unfinished=unfinished, park=park)
+        enter = partial(self._enter_alone, consumer=consumer, bus=bus, unstaged=unstaged, park=park)
 
         async def on_delivery(delivery: Delivery) -> None:
             items = _items(delivery)
+            if park is not None and len(items) > 1 and (later := _behind_others(items)):
+                kept = [parked_from(replace(delivery, body=to_json([item]))) for item in later]
+                await park([each for each in kept if each is not None])
+                items = [item for item in items if item not in later]
+                delivery = replace(delivery, body=to_json(items))
             if items and all(isinstance(item, dict) and item.get("type") in _WORDS for item in items):
                 await consumer(delivery)
             elif len(items) <= 1:
@@ -193,7 +200,7 @@ class SlotGate:
         *,
         consumer: OnDelivery,
         bus: Bus,
-        unfinished: Unfinished,
+        unstaged: Unstaged,
         park: Park | None,
     ) -> None:
         """Handle an envelope of one permit, whose events are `items`, or of none that can be read."""
@@ -203,7 +210,7 @@ class SlotGate:
         at_once = self._turns >= self._slots.size if delivery.kept else parked is not None and self.shared
         try:
             for awaited in _awaited(items):
-                await self._wait_turn(awaited, unfinished, patience_seconds=0 if at_once else TURN_SECONDS)
+                await self._wait_turn(awaited, unstaged, patience_seconds=0 if at_once else TURN_SECONDS)
             if delivery.kept and self._slots.draining:
                 raise NoSlot("this executor ends")  # noqa: TRY301 - as where no slot came free
             async with self.enter(tenant, patience_seconds=self._patience(tenant, delivery)):
@@ -214,7 +221,7 @@ class SlotGate:
                 raise ComesAgain(str(error)) from error
             if parked is not None and park is not None and self.shared:
                 self.parked.add(tenant)
-                await park(parked)
+                await park([parked])
             else:
                 # The same attempt again: waiting for a slot is no failure of the event.
                 await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
@@ -235,37 +242,62 @@ class SlotGate:
         return not any(each in self.parked or self._has(each) + several[each] > self.most for each in several)
 
     def _parkable(self, delivery: Delivery, items: Sequence[Any]) -> Parked | None:
-        """Return the one permit of a delivery, to be parked; None where it is none."""
-        item = items[0] if len(items) == 1 else None
-        if not isinstance(item, dict) or item.get("type") not in _PERMITS or not (tenant := _tenant_of(item)):
-            return None
-        if not isinstance(event_id := item.get("id"), str) or not event_id:
-            return None
-        if len(self.tenants) <= 1:
-            self.tenants.add(tenant)
-        pool = delivery.queue.removeprefix(executor_queue("").name)
-        return Parked(event_id, pool, tenant, delivery.body.decode())
+        """Return the one permit of a delivery, to be parked; None where it is none. Notes whose it is."""
+        parked = _parked(delivery, items)
+        if parked is not None and len(self.tenants) <= 1:
+            self.tenants.add(parked.tenant)
+        return parked
 
 
-def comes_after_others(delivery: Delivery) -> bool:
-    """Tell whether a delivery has a permit that comes after other calls."""
+def parked_from(delivery: Delivery) -> Parked | None:
+    """Return the one permit of a delivery, to be parked; None where it is none."""
+    return _parked(delivery, _items(delivery))
+
+
+def waits_to_be_staged(delivery: Delivery) -> bool:
+    """Tell whether a delivery has a permit to stage a call that comes after others."""
     return bool(_awaited(_items(delivery)))
+
+
+def _parked(delivery: Delivery, items: Sequence[Any]) -> Parked | None:
+    item = items[0] if len(items) == 1 else None
+    if not isinstance(item, dict) or item.get("type") not in _PERMITS or not (tenant := _tenant_of(item)):
+        return None
+    if not isinstance(event_id := item.get("id"), str) or not event_id or "\0" in event_id + tenant:
+        return None
+    pool = delivery.queue.removeprefix(executor_queue("").name)
+    return Parked(event_id, pool, tenant, delivery.body.decode(), turn_of(item["data"].get("permit")))
+
+
+def _behind_others(items: Iterable[Any]) -> list[Any]:
+    """Return events with permits that come after those of other calls of the same answer among these."""
+    turns = [(turn_of(data.get("permit")), item) for item in items if isinstance(data := _data_of(item), dict)]
+    answers: dict[str, list[tuple[int, Any]]] = {}
+    for turn, item in turns:
+        if turn is not None:
+            answers.setdefault(turn.answer, []).append((turn.position, item))
+    several = (sorted(each, key=itemgetter(0)) for each in answers.values())
+    return [item for each in several for _, item in each[1:]]
 
 
 def _tenant_of(item: Any) -> str:
     """Return whose permit an event says that it is; its permit is asked once it is taken."""
-    data = item.get("data") if isinstance(item, dict) else None
+    data = _data_of(item)
     tenant = data.get("tenant") if isinstance(data, dict) else None
     return tenant if isinstance(tenant, str) else ""
 
 
-def _awaited(items: Iterable[Any]) -> list[ComesAfter]:
-    """Return what permits among these events come after."""
+def _data_of(item: Any) -> Any:
+    return item.get("data") if isinstance(item, dict) else None
+
+
+def _awaited(items: Iterable[Any]) -> list[Sequence[str]]:
+    """Return what permits to stage among these events come after."""
     # A staged call has its place in a plan, which lets it begin.
     kind = ToolCallPermitted.type_name
     data = [each.get("data") for each in items if isinstance(each, dict) and each.get("type") == kind]
-    found = (comes_after(each.get("permit")) for each in data if isinstance(each, dict))
-    return [each for each in found if each.calls]
+    found = (comes_after(each.get("permit"), "stage") for each in data if isinstance(each, dict))
+    return [each for each in found if each]
 
 
 def _items(delivery: Delivery) -> list[Any]:

@@ -127,7 +127,13 @@ PARKED = sa.Table(
     column("parked_at", MOMENT),
     #: Until when some executor handles it; none does where this has passed.
     column("lent_until", MOMENT, nullable=True),
+    #: The answer of the model whose calls run one at a time, the call's place in it, and until when its permit is good;
+    #: null where it may run beside others.
+    column("answer_id", sa.String, nullable=True),
+    column("position", sa.Integer, nullable=True),
+    column("expires_at", MOMENT, nullable=True),
     sa.Index("ix_parked_turn", "tenant", "pool", "parked_at"),
+    sa.Index("ix_parked_answers", "answer_id", "position", postgresql_where=sa.text("answer_id IS NOT NULL")),
     schema="executor",
 )
 

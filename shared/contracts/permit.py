@@ -6,6 +6,7 @@ public keys only. What it binds is the digest; everything else narrows it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,9 @@ STOPPED_CALL = (
 #: `commit_changes`), or to run a call of a committed workspace. None is good for anything else.
 PermitMode = Literal["run", "stage", "commit", "staged_call"]
 _RUN: tuple[PermitMode, ...] = ("run",)
+#: What names an answer of a model, in a permit that was not verified yet; and the highest place in one.
+_ANSWER = re.compile(r"[!-~]{1,200}")
+_POSITION_MAX = 10_000
 
 
 class Permit(Value):
@@ -230,25 +234,41 @@ def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call doe
 
 
 @dataclass(frozen=True, slots=True)
-class ComesAfter:
-    """Which calls a permit comes after; whether it is one to stage, which waits for their places and not their ends."""
+class Turn:
+    """Where a call stands among those of its answer, which run one after the other, and how long its permit is good."""
 
-    calls: Sequence[str] = ()
-    staging: bool = False
+    answer: str
+    position: int
+    expires_at: datetime
 
 
-def comes_after(token: object) -> ComesAfter:
-    """Return what a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+def turn_of(token: object) -> Turn | None:
+    """Return a call's turn as its permit says itself, unverified: enough to wait, not to run anything.
 
-    Nothing for a permit that has expired.
+    None where it may run beside others.
     """
     try:
         claims = from_json(payload_of(str(token)))
-        if claims["exp"] <= datetime.now(UTC).timestamp():
-            return ComesAfter()
-        return ComesAfter([str(each) for each in claims.get("after", ())], claims.get("mode") == "stage")
-    except (ValueError, LookupError, TypeError):
-        return ComesAfter()
+        answer, position = claims.get("answer"), int(claims.get("position", 0))
+        if not answer or not _ANSWER.fullmatch(answer) or not 0 <= position <= _POSITION_MAX:
+            return None
+        return Turn(answer, position, datetime.fromtimestamp(claims["exp"], UTC))
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, OSError):
+        return None
+
+
+def comes_after(token: object, mode: PermitMode) -> Sequence[str]:
+    """Return which calls a permit of a mode comes after as it says itself, unverified: enough to wait.
+
+    None for a permit of another mode, or that has expired.
+    """
+    try:
+        claims = from_json(payload_of(str(token)))
+        if claims["exp"] <= datetime.now(UTC).timestamp() or claims.get("mode", "run") != mode:
+            return ()
+        return [str(each) for each in claims.get("after", ())]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return ()
 
 
 def reference_of(token: str) -> str:

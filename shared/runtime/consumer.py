@@ -8,7 +8,6 @@ neighbours. What happens to the bad one follows from the error's type alone (see
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Restored, is_outage
-from placet.runtime.letters import REFUSED_BYTES_SHOWN, bury_cut, id_of, read_apart
+from placet.runtime.letters import bury_cut, id_of, not_replayable, read_apart
 from placet.runtime.outages import Outages
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
@@ -83,8 +82,8 @@ def one_by_one(handle: Callable[[Any, Work], Awaitable[None]]) -> Handler:
     return handle_each
 
 
-#: Type of what a frontend sent and may not send, as its dead letter names it. No message is called so.
-REFUSED_TYPE = "placet.frontend.refused.v1"
+#: Stores a delivery's envelope until what its event comes after has ended.
+Keep: TypeAlias = Callable[[Delivery, bytes], Awaitable[None]]
 #: How the reason of a dead letter begins that raised an alert.
 _SECURITY = "security: "
 #: Longest pause between two tries while the database is away, in seconds.
@@ -94,9 +93,7 @@ OUTAGE_TRIES_MAX = 20
 
 EVENTS = Counter("placet_events_total", "Events handled, by queue and outcome.", ["queue", "outcome"])
 SECURITY_ALERTS = Counter(
-    "placet_security_alerts_total",
-    "Forged or foreign signatures; what a frontend may not send.",
-    ["queue"],
+    "placet_security_alerts_total", "Forged or foreign signatures; what a frontend may not send.", ["queue"]
 )
 
 
@@ -111,12 +108,14 @@ class Consumer:
         units: UnitOfWork,
         bus: Bus,
         wait_for_slot: Callable[[], Awaitable[None]] | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._queue = queue
         self._handlers = handlers
         self._units = units
         self._bus = bus
         self._wait_for_slot = wait_for_slot
+        self._keep = keep
         self._batcher = Batcher[tuple[Delivery, list[Event]], None](self._handle, size_max=ENVELOPE_EVENTS_MAX)
 
     async def __call__(self, delivery: Delivery) -> None:
@@ -150,7 +149,8 @@ class Consumer:
             for _, run in groupby(events, key=self._form):
                 await self._commit(list(run))
         except Exception as error:  # noqa: BLE001 - each event is judged alone, by its own error
-            log.warning("envelope.falls_back", queue=self._queue, events=len(events), error=type(error).__name__)
+            tell = log.debug if isinstance(error, NotYet) or is_outage(error) else log.warning
+            tell("envelope.falls_back", queue=self._queue, events=len(events), error=type(error).__name__)
             for delivery, several in arrived:
                 for event in several:
                     await self._alone(delivery, event)
@@ -247,9 +247,12 @@ class Consumer:
         raise Transient("the database answers but this event's transaction keeps failing")
 
     async def _later(self, delivery: Delivery, event: Event, error: Transient) -> None:
-        reason, waits = str(error), isinstance(error, NotYet)
         if delivery.kept:
-            raise ComesAgain(reason)
+            raise ComesAgain(str(error))
+        reason, waits = str(error), isinstance(error, NotYet)
+        if waits and self._keep is not None:
+            await self._keep(delivery, _envelope(event))
+            return
         attempt = max(1, delivery.attempt) if waits else delivery.attempt + 1
         if attempt > RETRIES_MAX:
             await self._bury(delivery, _letter(event), event.id, f"{RETRIES_MAX} retries: {reason}")
@@ -270,9 +273,10 @@ class Consumer:
     async def _bury(self, delivery: Delivery, body: bytes, event_id: str, reason: str) -> None:
         EVENTS.labels(self._queue, "dead").inc()
         log.error("event.dead", queue=self._queue, message_id=event_id, reason=reason)
-        reason = reason[:1000]
         try:
-            await _until_published(lambda: self._bus.dead_letter(delivery, body, reason=reason, message_id=event_id))
+            await _until_published(
+                lambda: self._bus.dead_letter(delivery, body, reason=reason[:1000], message_id=event_id)
+            )
         except PublishRefused:
             bury = partial(bury_cut, self._bus, self._queue, _only_event(body), body, reader=self._queue)
             await _until_published(lambda: bury(reason=f"too large: {reason}"[:1000], message_id=event_id))
@@ -297,11 +301,11 @@ def read_delivery(delivery: Delivery) -> tuple[list[Event], list[tuple[bytes, st
     tenant = frontends_tenant(delivery.key)
     if tenant is None:
         return events, unreadable
-    unreadable = [(_not_replayable(body, tenant), event_id, reason) for body, event_id, reason in unreadable]
+    unreadable = [(not_replayable(body, tenant), event_id, reason) for body, event_id, reason in unreadable]
     allowed = []
     for event in events:
         if reason := why_not(event.message, tenant):
-            unreadable.append((_not_replayable(_envelope(event), tenant), event.id, f"{_SECURITY}{reason}"))
+            unreadable.append((not_replayable(_envelope(event), tenant), event.id, f"{_SECURITY}{reason}"))
         else:
             allowed.append(replace(event, id=derived_id("frontend-event", tenant, event.id)))
     return allowed, unreadable
@@ -322,7 +326,7 @@ def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]
         try:
             events.append(event_from(item, MESSAGES))
         except (ValidationError, ValueError, TypeError, AttributeError) as error:
-            unreadable.append((_json_bytes(item), id_of(item), f"not an event we know: {_one_line(error)}"))
+            unreadable.append((to_json([item]), id_of(item), f"not an event we know: {_one_line(error)}"))
     return events, unreadable
 
 
@@ -350,17 +354,6 @@ def _letter(event: Event) -> bytes:
     return _envelope(event.without_secrets())
 
 
-def _not_replayable(body: bytes, tenant: str) -> bytes:
-    """Return a dead letter's body that tells what a frontend of `tenant` sent, belongs to that tenant, and is no event.
-
-    Its beginning is kept as one text, so that nothing which looks for a call or an event inside takes it for one; what
-    it was in all is told by its length and digest.
-    """
-    beginning = body[:REFUSED_BYTES_SHOWN].decode("utf-8", "replace")
-    data = {"tenant": tenant, "body": beginning, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
-    return to_json([{"type": REFUSED_TYPE, "data": data}])
-
-
 def _only_event(body: bytes) -> dict[str, Any]:
     """Return what a letter's body holds, where that is one event; else an empty one."""
     with suppress(ValueError):
@@ -368,10 +361,6 @@ def _only_event(body: bytes) -> dict[str, Any]:
             case [dict(event)]:
                 return event
     return {}
-
-
-def _json_bytes(item: object) -> bytes:
-    return to_json([item])
 
 
 def _one_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -12,6 +13,8 @@ from placet.contracts.dead_letters import unsent
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
 from placet.runtime.bus import Bus, Delivery, PublishRefused
 
+#: Type of what a frontend sent and may not send, as its dead letter names it. No message is called so.
+REFUSED_TYPE = "placet.frontend.refused.v1"
 #: Bytes that a dead letter holds of what was refused.
 REFUSED_BYTES_SHOWN = 64 * 1024
 #: The events of an envelope, and what is none: bytes, id if any, why.
@@ -58,3 +61,14 @@ def read_apart(body: bytes, why: str, read: Callable[[bytes], Read]) -> Read:
 def id_of(item: Any) -> str:
     """Return the id of what should be an event, as much of it as is kept; empty where it has none."""
     return str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
+
+
+def not_replayable(body: bytes, tenant: str) -> bytes:
+    """Return a dead letter's body that tells what a frontend of `tenant` sent, belongs to that tenant, and is no event.
+
+    Its beginning is kept as one text, so that nothing which looks for a call or an event inside takes it for one; what
+    it was in all is told by its length and digest.
+    """
+    beginning = body[:REFUSED_BYTES_SHOWN].decode("utf-8", "replace")
+    data = {"tenant": tenant, "body": beginning, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return to_json([{"type": REFUSED_TYPE, "data": data}])

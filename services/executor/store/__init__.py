@@ -145,10 +145,9 @@ async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, s
     return {row["call_id"]: row["taken_by"] for row in rows}
 
 
-async def unfinished(connection: Connection, call_ids: Sequence[str], *, staging: bool) -> list[str]:
-    """Return those of these calls that have not ended or not come yet; with `staging`, that may be staged yet."""
-    query = QUERIES.unstaged if staging else QUERIES.unfinished
-    return [row["call_id"] for row in await connection.run(query, call_ids=call_ids)]
+async def unstaged(connection: Connection, call_ids: Sequence[str]) -> list[str]:
+    """Return those of these calls that may be staged yet."""
+    return [row["call_id"] for row in await connection.run(QUERIES.unstaged, call_ids=call_ids)]
 
 
 async def turn_away(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> bool:

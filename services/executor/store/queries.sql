@@ -94,15 +94,6 @@ WHERE call_id = :call_id AND worker = :worker AND fence = 1 AND state = 'running
     AND begun_at = ANY (:moments::timestamptz[])
 RETURNING permit_expires_at <= clock_timestamp() AS late
 
--- name: unfinished
--- Of these calls those that run, and those that have not come yet and may: what has its answer never comes, as what a
--- rule denied once people had approved it.
-SELECT call_id FROM unnest(:call_ids::text[]) AS call_id
-WHERE coalesce(
-    (SELECT state IN ('running', 'verifying', 'committing') FROM executor.executions AS e WHERE e.call_id = call_id.call_id),
-    NOT EXISTS (SELECT FROM read.answered_calls AS a WHERE a.call_id = call_id.call_id)
-)
-
 -- name: unstaged
 -- Of these calls those that may still be staged: not judged yet, or on their way.
 SELECT call_id FROM unnest(:call_ids::text[]) AS call_id

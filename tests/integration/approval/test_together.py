@@ -198,7 +198,7 @@ async def test_calls_that_are_approved_together_run_in_the_order_of_the_model(
     permits = replica.all_sent(ToolCallPermitted)
     assert [two, three, four, other.call_id] == [each.call.call_id for each in permits]
     expected = [[], [], [], []] if independent else [[], [two], [two, three], []]
-    assert expected == [comes_after(each.permit).calls for each in permits]
+    assert expected == [comes_after(each.permit, "run") for each in permits]
     places = [("turn-9:2", 1), ("turn-9:2", 2), ("turn-9:2", 3), ("turn-9:3", 0)]
     claims = [from_json(payload_of(each.permit)) for each in permits]
     assert ([("", 0)] * 4 if independent else places) == [

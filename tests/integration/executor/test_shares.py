@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from placet.contracts.ids import call_id, new_id
 from placet.contracts.messages import Event, ToolCall, ToolCallFinished
 from placet.executor.parked_store import QUERIES, Parked
 from placet.executor.parking import Parking
@@ -27,6 +29,21 @@ ATTEMPTS = "SELECT count(*) FROM executor.history WHERE event = 'claimed'"
 def a_call_of(place: Premises, tenant: str, tool: str, **arguments: Any) -> ToolCall:
     """Return a tenant's call of `tool`."""
     return a_call(tenant=tenant, tool=tool, schema_digest=place.catalog[tool].schema_digest, arguments=arguments)
+
+
+def an_answer(place: Premises, *calls: ToolCall) -> list[Event]:
+    """Return the permits of calls that a model proposed in one answer, and that people have approved."""
+    turn, events = new_id(), []
+    for position, call in enumerate(calls):
+        own = call.model_copy(update={"call_id": call_id(turn, 1, position)})
+        place.sql("INSERT INTO read.approved_calls VALUES (:call_id)", call_id=own.call_id)
+        events.append(an_event(place.permitted(own, answer=f"{turn}:1", position=position)))
+    return events
+
+
+def calls_of(events: Sequence[Event]) -> list[str]:
+    """Return the calls that are permitted."""
+    return [event.message.call.call_id for event in events]  # type: ignore[attr-defined]
 
 
 def let_work(place: Premises, *tenants: str) -> None:
@@ -99,16 +116,16 @@ async def test_a_permit_that_comes_twice_while_it_is_parked_runs_once(house: Hou
 
 async def test_what_comes_after_a_call_that_runs_is_parked_and_holds_up_nobody(house: House) -> None:
     """Permits that wait for an earlier call leave the queue to another tenant, and run in their order later."""
-    (first,) = await a_flood(house, 1, "shares-after")
+    await a_flood(house, 0, "shares-after")
+    first = a_call_of(house.premises, "loud", "wait", gate="shares-after")
+    later = [a_call_of(house.premises, "loud", "add", a=each, b=1) for each in range(2 * SLOTS)]
+    events = an_answer(house.premises, first, *later)
+    calls = calls_of(events)
+    await house.deliver_event(events[0])
     await a_gate("shares-after").has_begun()
-    calls = [first.message.call.call_id]  # type: ignore[attr-defined]
-    events = []
-    for each in range(2 * SLOTS):
-        call = a_call_of(house.premises, "loud", "add", a=each, b=1)
-        events.append(an_event(house.premises.permitted(call, after=tuple(calls))))
-        calls.append(call.call_id)
-        await house.deliver_event(events[-1])
-    assert [("loud", event.id) for event in events] == [tuple(row) for row in house.premises.sql(PARKED)]
+    for event in events[1:]:
+        await house.deliver_event(event)
+    assert [("loud", event.id) for event in events[1:]] == [tuple(row) for row in house.premises.sql(PARKED)]
     quiet = a_call_of(house.premises, "quiet", "add", a=1, b=2)
     await house.deliver(house.premises.permitted(quiet))
     assert {quiet.call_id: "succeeded"} == await kinds(house, 1)
@@ -121,24 +138,21 @@ async def test_what_comes_after_a_call_that_runs_is_parked_and_holds_up_nobody(h
 
 
 async def test_a_call_that_is_parked_behind_those_that_wait_for_it_is_reached(house: House) -> None:
-    """However many come before it: what still waits goes behind it."""
+    """However many come before it: it is the first of its answer."""
     let_work(house.premises, "loud", "quiet")
     await house.sweep("look-for-tenants")
-    first = a_call_of(house.premises, "loud", "add", a=1, b=1)
-    later = [a_call_of(house.premises, "loud", "add", a=each, b=2) for each in range(10 * SHARE)]
-    for call in later:
-        await house.deliver(house.premises.permitted(call, after=[first.call_id]))
-    await house.deliver(house.premises.permitted(first))
-    assert len(later) + 1 == len(house.premises.sql(PARKED))
-    async with asyncio.timeout(20):
-        while not house.premises.sql(CLAIMED):
-            await house.sweep("unpark")
-    assert [first.call_id] == [row.subject_id for row in house.premises.sql(CLAIMED)[:1]]
+    several = [a_call_of(house.premises, "loud", "add", a=each, b=2) for each in range(10 * SHARE + 1)]
+    first, *later = an_answer(house.premises, *several)
+    for event in later:
+        await house.deliver_event(event)
+    assert len(later) == len(house.premises.sql(PARKED))
+    await house.deliver_event(first)
     await unpark(house)
-    assert dict.fromkeys([first.call_id, *(call.call_id for call in later)], "succeeded") == await kinds(house, 31)
+    claimed = [row.subject_id for row in house.premises.sql(CLAIMED)]
+    assert calls_of([first, *later]) == claimed == list(await kinds(house, 31))
 
 
-async def test_what_waits_for_an_earlier_call_holds_up_nobody_elses_turn(house: House) -> None:
+async def test_what_waits_until_another_is_staged_holds_up_nobody_elses_turn(house: House) -> None:
     """A round ends while permits of another tenant wait, and as many of these are taken as its share, not more."""
     slots, turn, heard = Slots(SLOTS), asyncio.Event(), []
     parking = Parking(house.service.runtime.database, SlotGate(slots, patience_seconds=1, share=0.5), slots)
@@ -153,8 +167,9 @@ async def test_what_waits_for_an_earlier_call_holds_up_nobody_elses_turn(house: 
 
     for tenant, after in (("loud", ["earlier"]), ("quiet", [])):
         for _ in range(SLOTS):
-            event = an_event(house.premises.permitted(a_call_of(house.premises, tenant, "add", a=1, b=2), after=after))
-            await parking.park(Parked(event.id, "other", tenant, an_envelope(event).decode()))
+            call = a_call_of(house.premises, tenant, "add", a=1, b=2)
+            event = an_event(house.premises.permitted(call, after=after, mode="stage"))
+            await parking.park([Parked(event.id, "other", tenant, an_envelope(event).decode())])
     async with asyncio.timeout(10):
         while heard.count("quiet") < SLOTS:
             await parking.unpark({"other": consume})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from pydantic_core import to_json
 
 from placet.contracts.messages import ToolCallPermitted
-from placet.contracts.permit import ComesAfter
 from placet.executor.parked_store import Parked
 from placet.executor.slot_gate import NoSlot, SlotGate
 from placet.runtime.bus import ATTEMPT_HEADER, ComesAgain, Delivery
@@ -50,9 +50,9 @@ class ParkingBus(InProcessBus):
         self.parked.append((body, attempt))
 
 
-async def all_ended(comes_after: ComesAfter) -> list[str]:
-    """Say of calls that permits come after that none goes on."""
-    del comes_after
+async def all_staged(call_ids: Sequence[str]) -> list[str]:
+    """Say of calls that permits come after that none is to be staged yet."""
+    del call_ids
     return []
 
 
@@ -124,7 +124,7 @@ async def test_a_delivery_without_a_slot_comes_again_with_the_same_attempt(
     acts, bus = Acts(1, patience_seconds=0.01), ParkingBus()
     await acts.enter_and_spawn()
     consumed: list[Delivery] = []
-    on_delivery = acts.gate.guard(_into(consumed), bus, all_ended)
+    on_delivery = acts.gate.guard(_into(consumed), bus, all_staged)
     await on_delivery(Delivery("executor.default", b"[]", headers))
     assert ([(b"[]", attempt)], []) == (bus.parked, consumed)
 
@@ -137,7 +137,7 @@ async def test_a_time_out_of_the_consumer_is_not_taken_for_impatience() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        await acts.gate.guard(consumer, bus, all_ended)(Delivery("executor.default", b"[]"))
+        await acts.gate.guard(consumer, bus, all_staged)(Delivery("executor.default", b"[]"))
     assert [] == bus.parked
 
 
@@ -145,16 +145,16 @@ async def test_a_time_out_of_the_consumer_is_not_taken_for_impatience() -> None:
 async def test_a_permit_whose_turn_has_not_come_does_not_hold_up_the_queue(*, kept: bool) -> None:
     """Among several tenants it is looked at once, and parked; taken from there it holds up nobody, and waits."""
     acts, bus = Acts(2), ParkingBus()
-    looks: list[ComesAfter] = []
+    looks: list[Sequence[str]] = []
     parked: list[str] = []
     acts.gate.tenants |= {"loud", "quiet"}
 
-    async def goes_on(comes_after: ComesAfter) -> list[str]:
-        looks.append(comes_after)
-        return list(comes_after.calls)
+    async def goes_on(call_ids: Sequence[str]) -> Sequence[str]:
+        looks.append(call_ids)
+        return call_ids
 
-    async def park(permit: Parked) -> None:
-        parked.append(permit.tenant)
+    async def park(permits: Sequence[Parked]) -> None:
+        parked.extend(permit.tenant for permit in permits)
 
     consumed: list[Delivery] = []
     on_delivery = acts.gate.guard(_into(consumed), bus, goes_on, park)
@@ -169,14 +169,14 @@ async def test_no_more_kept_permits_look_for_their_turn_than_there_are_slots() -
     looks: list[str] = []
     all_look, end = asyncio.Event(), asyncio.Event()
 
-    async def goes_on(comes_after: ComesAfter) -> list[str]:
-        looks.extend(comes_after.calls)
-        if "earlier" in comes_after.calls:
+    async def goes_on(call_ids: Sequence[str]) -> Sequence[str]:
+        looks.extend(call_ids)
+        if "earlier" in call_ids:
             if len(looks) == 2:
                 all_look.set()
             await end.wait()
             return []
-        return list(comes_after.calls)
+        return call_ids
 
     on_delivery = acts.gate.guard(_into([]), bus, goes_on)
     earlier = Delivery("executor.default", _after("earlier"), kept=True)
@@ -194,8 +194,8 @@ async def test_a_permit_whose_turn_comes_as_the_executor_ends_is_left_to_another
     acts, looking, end = Acts(2), asyncio.Event(), asyncio.Event()
     consumed: list[Delivery] = []
 
-    async def goes_on(comes_after: ComesAfter) -> list[str]:
-        del comes_after
+    async def goes_on(call_ids: Sequence[str]) -> Sequence[str]:
+        del call_ids
         looking.set()
         await end.wait()
         return []
@@ -211,8 +211,8 @@ async def test_a_permit_whose_turn_comes_as_the_executor_ends_is_left_to_another
 
 
 def _after(call_id: str) -> bytes:
-    """Return an envelope with a permit that comes after a call."""
-    claims = to_json({"exp": 4e9, "after": [call_id]})
+    """Return an envelope with a permit to stage that comes after a call."""
+    claims = to_json({"exp": 4e9, "mode": "stage", "after": [call_id]})
     permit = f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.x"
     data = {"tenant": "loud", "permit": permit}
     return to_json([{"id": "a", "type": ToolCallPermitted.type_name, "data": data}])
@@ -237,7 +237,7 @@ async def test_an_envelope_enters_whole_where_all_its_permits_find_slots() -> No
         for _ in range(2):
             acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
 
-    await acts.gate.guard(claim, bus, all_ended)(Delivery("executor.default", body))
+    await acts.gate.guard(claim, bus, all_staged)(Delivery("executor.default", body))
     assert ([body], 1, []) == (bodies, acts.gate.room(), bus.parked)
     acts.end.set()
 
@@ -260,7 +260,7 @@ async def test_an_envelope_passes_nobody_who_waits_at_the_gate() -> None:
         busy.append(acts.slots.busy)
 
     assert 0 == acts.gate.room()
-    await acts.gate.guard(claim, bus, all_ended)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
+    await acts.gate.guard(claim, bus, all_staged)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
     await asyncio.gather(*waiting)
     assert (2, [], 2) == (acts.slots.busy, busy, len(bus.parked))
     acts.end.set()
@@ -275,7 +275,7 @@ async def test_each_permit_of_an_envelope_enters_by_itself_where_not_all_find_sl
         entered.append(delivery.body)
         acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
 
-    await acts.gate.guard(claim, bus, all_ended)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"},{"id":"c"}]'))
+    await acts.gate.guard(claim, bus, all_staged)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"},{"id":"c"}]'))
     assert ([b'[{"id":"a"}]', b'[{"id":"b"}]'], [(b'[{"id":"c"}]', 1)]) == (entered, bus.parked)
     acts.end.set()
 
@@ -291,7 +291,7 @@ async def test_what_fails_gives_its_envelope_back_when_its_neighbours_have_ended
         taken.append(delivery.body)
 
     with pytest.raises(ZeroDivisionError):
-        await acts.gate.guard(claim, ParkingBus(), all_ended)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
+        await acts.gate.guard(claim, ParkingBus(), all_staged)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
     assert [b'[{"id":"b"}]'] == taken
 
 
@@ -303,5 +303,5 @@ async def test_what_is_no_envelope_of_several_comes_whole(body: bytes) -> None:
     async def note(delivery: Delivery) -> None:
         bodies.append(delivery.body)
 
-    await Acts(1).gate.guard(note, ParkingBus(), all_ended)(Delivery("executor.default", body))
+    await Acts(1).gate.guard(note, ParkingBus(), all_staged)(Delivery("executor.default", body))
     assert [body] == bodies
