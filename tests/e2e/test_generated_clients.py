@@ -60,7 +60,7 @@ async def waiting(frontend: Caller) -> Visitor:
 
 
 async def test_a_python_client_reads_a_feed_and_decides(generated: Any, frontend: Caller, operator: Caller) -> None:
-    """Items come as what they are, by their type; the decision runs the call."""
+    """Items come as what they are, by their type, before and after the decision, which runs the call."""
     visitor = await waiting(frontend)
     feed = importlib.import_module("generated_placet.api.conversations.poll_v1_conversations_conversation_id_feed_get")
     decide = importlib.import_module("generated_placet.api.approvals.decide_v1_approvals_approval_id_decisions_post")
@@ -72,6 +72,10 @@ async def test_a_python_client_reads_a_feed_and_decides(generated: Any, frontend
     async with generated.AuthenticatedClient(operator.url, operator.token) as decider:
         done = await decide.asyncio_detailed(card.data.approval_id, client=decider, body=body)
     assert (True, "The shop is green.") == (done.status_code in {200, 202}, await visitor.see_answer())
+    async with generated.AuthenticatedClient(operator.url, frontend.token) as reader:
+        told = await feed.asyncio(visitor.conversation, client=reader)
+    states = [item.data.state.value for item in told.items if isinstance(item, models.ApprovalItem)]
+    assert ["pending", "approved"] == states
 
 
 async def test_every_item_is_as_it_is_described(frontend: Caller, operator: Caller) -> None:

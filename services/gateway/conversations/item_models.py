@@ -128,7 +128,8 @@ class ApprovalData(BaseModel):
 
     approval_id: str
     call_id: str
-    state: Literal["pending"] | ClosedState
+    #: One enumeration: of a union of two, generated clients take the first alone.
+    state: Literal["pending", ClosedState]
     revision: int
     turn_id: str | None = None
     digest: str | None = Field(default=None, description="Name it to decide: it says which arguments were shown.")

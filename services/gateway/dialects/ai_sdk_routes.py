@@ -39,6 +39,8 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 #: What a page is told whose answers stand in another message than it names, and none of them counted now: no stream of
 #: such a post can change the message that has them, and a page that goes on posting them must end.
 _ELSEWHERE = "What became of your answers stands in the chat: load the chat again."
+#: What a page is told whose stream ends before its answer does: this gateway stops, or the page may not hear more.
+_LET_GO = "The stream was let go; load the chat again to go on."
 #: How long a stop waits for what it stops, in seconds; an agent that is away does it later.
 STOP_SECONDS = 10.0
 #: How often it looks whether policy lets a call run, in seconds: no log tells of that.
@@ -228,9 +230,13 @@ def _streaming(
     deps: Deps, caller: Caller, conversation_id: str, state: AiSdkState, chunks: Iterable[Chunk]
 ) -> StreamingResponse:
     async def frames() -> AsyncIterator[bytes]:
+        done = state.done
         yield b": stream-open\n\n" + b"".join(map(data_frame, chunks))
-        async for _, told in streams.follow(deps, caller, conversation_id, state):
+        async for after, told in streams.follow(deps, caller, conversation_id, state):
+            done = after.done
             yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
+        if not done:
+            yield data_frame({"type": "error", "errorText": _LET_GO})
         yield b"data: [DONE]\n\n"
 
     return StreamingResponse(frames(), media_type="text/event-stream", headers=_HEADERS)

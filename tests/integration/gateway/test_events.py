@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,21 @@ async def test_a_stopping_gateway_ends_its_streams_at_once(house: House) -> None
         assert ["message"] == [event["type"] for event in await task]
         late = await listen(client, "/v1/conversations/c/events", lambda _: False)
     assert ["message"] == [event["type"] for event in late]
+
+
+async def test_a_stopping_gateway_says_that_an_answer_was_cut(house: House) -> None:
+    """A page of the AI SDK must not take what it has for the whole answer: an error comes before the end."""
+    body = {"id": "cut", "messages": [{"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}]}
+    async with (
+        house.client(house.key("chat")) as client,
+        client.stream("POST", "/api/chat", json=body) as response,
+    ):
+        lines = response.aiter_lines()
+        first = await anext(lines)
+        house.gateways[0].hub.close()
+        rest = [line async for line in lines if line]
+    error = {"type": "error", "errorText": "The stream was let go; load the chat again to go on."}
+    assert (": stream-open", error, "data: [DONE]") == (first, json.loads(rest[-2].removeprefix("data: ")), rest[-1])
 
 
 @pytest.mark.parametrize(
