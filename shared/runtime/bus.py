@@ -26,6 +26,10 @@ class PublishRefused(PublishFailed):
     """The carrier will never take this body: it is too large."""
 
 
+class PublishBlocked(PublishFailed):
+    """The carrier is there and does not take what goes this way now: no such exchange or queue, or no right to it."""
+
+
 class ComesAgain(PlacetError):
     """A delivery that is kept elsewhere could not be handled yet; whoever keeps it brings it again."""
 

@@ -31,8 +31,8 @@ class Outages:
             log.warning(self.began, **told)
         self._missed += 1
 
-    def meet(self) -> None:
+    def meet(self, **told: object) -> None:
         """Note that it was there."""
         if self._missed:
-            log.warning(self.ended, missed=self._missed, seconds=round(monotonic() - self._since, 1))
+            log.warning(self.ended, **told, missed=self._missed, seconds=round(monotonic() - self._since, 1))
             self._missed = 0

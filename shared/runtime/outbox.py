@@ -23,7 +23,7 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, event_from
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
-from placet.runtime.bus import Bus, PublishFailed, PublishRefused
+from placet.runtime.bus import Bus, PublishBlocked, PublishFailed, PublishRefused
 from placet.runtime.letters import bury_cut
 from placet.runtime.outages import Outages
 
@@ -44,6 +44,8 @@ TRANSIENT_PAUSE_SECONDS = 0.01
 ENVELOPE_BYTES_MAX = 512 * 1024
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 200
+#: What is told when nothing more gets out, and when it does again.
+_OUTAGE = ("outbox.publish_failed", "outbox.publishes_again")
 
 
 class Way(NamedTuple):
@@ -134,7 +136,9 @@ class Outbox:
         # Who waits until all is forgotten waits for what somebody else is deleting too.
         self._one_forgets = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._outages = Outages("outbox.publish_failed", "outbox.publishes_again")
+        #: Of everything, and by exchange of what alone does not get through.
+        self._outages = Outages(*_OUTAGE)
+        self._blocked: dict[str, Outages] = {}
 
     def send(self, rows: Iterable[OutboxRow]) -> None:
         """Publish committed rows soon; returns at once."""
@@ -206,11 +210,17 @@ class Outbox:
                     await self._publish(way, [each])
                 return
             await self._bury(way, *events[0], str(error))
+        except PublishBlocked as error:
+            outages = self._blocked.setdefault(way.destination.exchange, Outages(*_OUTAGE))
+            outages.miss(exchange=way.destination.exchange, error=str(error))
+            self._failed(events)
         except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
             self._outages.miss(exchange=way.destination.exchange, error=str(error))
             self._failed(events)
         else:
             self._outages.meet()
+            if way.destination.exchange in self._blocked:
+                self._blocked.pop(way.destination.exchange).meet(exchange=way.destination.exchange)
             points.reached("outbox.confirmed")
             self._done(way, events)
 

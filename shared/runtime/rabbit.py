@@ -1,50 +1,44 @@
 """The bus on RabbitMQ.
 
-FastStream declares the topology, where that is ours to do; messages go through aiormq's channels (see ADR 0033). Every
-envelope is persistent, mandatory where its route says so, and confirmed. Each consumer has a channel of its own with
-its prefetch, and publishing has another one, so a channel error or a slow queue stays with its owner.
+FastStream declares the topology, where that is ours to do (see `declaring`); messages go through aiormq's channels (see
+ADR 0033). Every envelope is persistent, mandatory where its route says so, and confirmed. Each consumer has a channel
+of its own with its prefetch, and publishing has another one, so a channel error or a slow queue stays with its owner.
+What goes to an exchange that took nothing has a third one, until that takes something again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import aiormq
 import structlog
 from aiormq.abc import AbstractBase, AbstractConnection, DeliveredMessage
 from aiormq.channel import Channel
-from aiormq.exceptions import AMQPError, ChannelClosed, ChannelPreconditionFailed
+from aiormq.exceptions import AMQPError, ChannelClosed, ChannelPreconditionFailed, DeliveryError
 
 from placet.contracts.ids import new_id
 from placet.contracts.topology import (
     DEAD_LETTERS,
-    EXCHANGES,
     QUEUES,
-    RETRY_DELAYS_SECONDS,
     Destination,
     QueueSpec,
-    queue_arguments,
-    retry_arguments,
     retry_delay,
     retry_name,
 )
-from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed, PublishRefused
+from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.declaring import DECLARE_SECONDS, declare_topology
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
 
-if TYPE_CHECKING:
-    from faststream.rabbit.schemas.queue import QuorumQueueArgs
-
 log = structlog.get_logger(__name__)
 
-#: How long connecting and confirms may take before they count as failed, in seconds, and declaring everything.
+#: How long connecting and confirms may take before they count as failed, in seconds.
 CONFIRM_SECONDS = 10.0
-DECLARE_SECONDS = 20.0
 #: How long closing a channel may take, in seconds.
 CLOSE_SECONDS = 2.0
 #: How often a bus looks whether its consumers consume, in seconds.
@@ -151,6 +145,8 @@ class RabbitBus:
         self._connection: AbstractConnection | None = None
         #: For ordinary bodies, and for those that the broker may refuse, one at a time.
         self._publishers: dict[bool, Channel] = {}
+        #: Exchanges that took nothing: what goes there would close the channel of all others.
+        self._blocked: set[str] = set()
         self._opening, self._carefully = asyncio.Lock(), asyncio.Lock()
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -210,29 +206,31 @@ class RabbitBus:
             )
 
         try:
-            if len(body) <= LARGE_BYTES:
+            if len(body) <= LARGE_BYTES and place.exchange not in self._blocked:
                 try:
                     await publish(careful=False)
-                except ChannelClosed as error:
+                except ChannelClosed:
                     # One of those on the channel was refused, and all of them went with it.
-                    if not _is_refusal(error):
-                        raise
+                    pass
                 else:
                     return
             async with self._carefully:
                 await publish(careful=True)
+            self._blocked.discard(place.exchange)
         except _FAILURES as error:
             _leave_if_told(error)
-            failed = PublishRefused if _is_refusal(error) else PublishFailed
+            failed = _failure(error)
+            if failed is PublishBlocked:
+                self._blocked.add(place.exchange)
             raise failed(f"{place.exchange}/{place.key}: {type(error).__name__} {error}") from error
 
     async def _publisher(self, *, careful: bool) -> Channel:
         channel = self._publishers.get(careful)
-        if channel is not None and not channel.is_closed:
+        if channel is not None and not _closes(channel):
             return channel
         async with self._opening:
             channel = self._publishers.get(careful)
-            if channel is None or channel.is_closed:
+            if channel is None or _closes(channel):
                 if self._connection is None or not self._connection.is_opened:
                     raise ConnectionError("there is no connection to the broker")
                 channel = cast("Channel", await self._connection.channel(timeout=CONFIRM_SECONDS))
@@ -335,6 +333,21 @@ def _is_refusal(error: BaseException) -> bool:
     )
 
 
+def _closes(channel: Channel) -> bool:
+    """Tell whether a channel is closed, or the broker has said that it closes it.
+
+    aiormq says so a moment later, and what is published then ends the connection.
+    """
+    return channel.is_closed or getattr(channel, "_close_exception", None) is not None
+
+
+def _failure(error: BaseException) -> type[PublishFailed]:
+    """Return what a failure means for what was published."""
+    if _is_refusal(error):
+        return PublishRefused
+    return PublishBlocked if isinstance(error, ChannelClosed | DeliveryError) else PublishFailed
+
+
 async def _close(opened: AbstractBase | None) -> None:
     """Close a channel or connection that may be closed already, or whose broker may be gone."""
     if opened is not None and not opened.is_closed:
@@ -367,34 +380,3 @@ async def _patiently(reach: Callable[[], Awaitable[object]]) -> None:
             return
         await asyncio.sleep(pause)
         pause = min(pause * 2, longest)
-
-
-async def declare_topology(url: str, specs: Iterable[QueueSpec]) -> None:
-    """Declare every exchange, the retry queues and `specs` with their bindings, by FastStream. Raises AMQPError."""
-    # Only who declares pays for importing it.
-    from faststream.rabbit import ExchangeType, QueueType, RabbitBroker, RabbitExchange, RabbitQueue  # noqa: PLC0415
-
-    def queue(name: str, arguments: dict[str, Any]) -> RabbitQueue:
-        return RabbitQueue(name, queue_type=QueueType.QUORUM, arguments=cast("QuorumQueueArgs", arguments))
-
-    broker = RabbitBroker(url, logger=None)
-    try:
-        async with asyncio.timeout(DECLARE_SECONDS):
-            await broker.connect()
-            exchanges = {
-                name: await broker.declare_exchange(RabbitExchange(name, type=ExchangeType.TOPIC, durable=True))
-                for name in EXCHANGES
-            }
-            for delay in RETRY_DELAYS_SECONDS:
-                # Topic, though one queue takes everything: only then can the broker check the key, which names the
-                # queue to come back to, against the publisher's rights.
-                exchange = RabbitExchange(retry_name(delay), type=ExchangeType.TOPIC, durable=True)
-                made = await broker.declare_exchange(exchange)
-                parked = await broker.declare_queue(queue(retry_name(delay), retry_arguments(delay)))
-                await parked.bind(made, routing_key="#")
-            for spec in specs:
-                declared = await broker.declare_queue(queue(spec.name, queue_arguments(spec)))
-                for binding in spec.bindings:
-                    await declared.bind(exchanges[binding.exchange], routing_key=binding.key)
-    finally:
-        await broker.stop()

@@ -13,7 +13,8 @@ from placet.contracts.messages import Message, ToolCall, ToolCallFinished, ToolC
 from placet.contracts.topology import Destination, QueueSpec, executor_queue
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
-from placet.runtime.rabbit import RabbitBus, declare_topology
+from placet.runtime.declaring import declare_topology
+from placet.runtime.rabbit import RabbitBus
 from tests.builders import an_envelope, an_event
 from tests.support.executor_house import Premises
 from tests.support.executor_tools import BEGUN

@@ -17,7 +17,8 @@ from placet.contracts.topology import QUEUES, SERVICES, Destination, answers_key
 from placet.deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of, user_name, with_passwords
 from placet.gateway.service import LIVE
 from placet.runtime.bus import Delivery, PublishFailed
-from placet.runtime.rabbit import RabbitBus, declare_topology
+from placet.runtime.declaring import declare_topology
+from placet.runtime.rabbit import RabbitBus
 from tests.support.broker_users import EMPTY, channel_of, consumes, forget, load, login_url, publishes
 from tests.support.rabbitmq import VirtualHosts
 

@@ -15,7 +15,7 @@ from placet.contracts.dead_letters import UNSENT_TYPE, Unsent, unsent_in
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, StopTurn, ToolCallFinished, ToolCallPermitted
 from placet.contracts.messages.tool_calls import LEFT_OUT
 from placet.contracts.topology import Destination
-from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
+from placet.runtime.bus import Bus, Delivery, PublishBlocked, PublishFailed, PublishRefused
 from placet.runtime.database import Database
 from placet.runtime.outbox import ENVELOPE_BYTES_MAX, Outbox
 from placet.runtime.queries import query
@@ -37,6 +37,7 @@ class Broker:
         self.failing: set[int] = set()
         self.tried = 0
         self.taken: list[bytes] = []
+        self.blocked: set[str] = set()
         self.mandatory: list[bool] = []
         self.letters: list[tuple[str, bytes, str]] = []
 
@@ -46,7 +47,8 @@ class Broker:
 
     async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
         """Take it or not."""
-        del destination
+        if destination.exchange in self.blocked:
+            raise PublishBlocked("no right to it")
         self.mandatory.append(options.get("mandatory", False))
         self.tried += 1
         tried = self.tried
@@ -293,3 +295,20 @@ async def test_a_broker_that_is_away_is_told_once(database: Database) -> None:
             await outbox.drain()
     told = [(line["event"], line.get("missed")) for line in lines if line["event"].startswith("outbox.")]
     assert [("outbox.publish_failed", None), ("outbox.publishes_again", 3)] == told
+
+
+async def test_an_exchange_that_alone_takes_nothing_is_told_once(database: Database) -> None:
+    """However much else arrives meanwhile; and again when it takes something."""
+    broker = Broker(limit=ENVELOPE_BYTES_MAX)
+    broker.blocked = {"tool-results"}
+    outbox = Outbox(database, cast("Bus", broker))
+    with capture_logs() as lines:
+        for number in range(4):
+            if number == 3:
+                broker.blocked.clear()
+            async with UnitOfWork(database, outbox).begin() as work:
+                work.emit(a_permit(f"call-{number}"), a_reply("done"))
+            await outbox.drain()
+    told = [(line["event"], line.get("exchange")) for line in lines if line["event"].startswith("outbox.")]
+    assert [("outbox.publish_failed", "tool-results"), ("outbox.publishes_again", "tool-results")] == told
+    assert 5 == len(broker.taken)

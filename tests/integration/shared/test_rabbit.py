@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,9 +16,10 @@ from structlog.testing import capture_logs
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
 from placet.runtime import rabbit
-from placet.runtime.bus import Delivery, OnDelivery, PublishFailed, PublishRefused
+from placet.runtime.bus import Delivery, OnDelivery, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.declaring import declare_topology
 from placet.runtime.driver import Outage
-from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently, declare_topology
+from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently
 from tests.support.rabbitmq import VirtualHosts, delete_queues
 from tests.support.system import until
 
@@ -115,6 +116,29 @@ async def test_a_refused_message_harms_no_neighbour(rabbitmq_url: str) -> None:
         await taken.has(7)
     assert [PublishRefused] == [type(outcome) for outcome in outcomes if outcome is not None]
     assert {b"before", b"after", b"last"} == set(taken.bodies)
+
+
+async def test_an_exchange_that_takes_nothing_harms_no_neighbour(rabbitmq_url: str) -> None:
+    """Whatever else is sent meanwhile arrives on the same connection; it alone waits until the exchange is there."""
+    taken, nowhere = Taken(), Destination("not-yet", "x")
+    async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
+        connection = bus._connection
+
+        def lost() -> list[Coroutine[Any, Any, None]]:
+            return [bus.publish(nowhere, b"lost", message_id="m", mandatory=False) for _ in range(20)]
+
+        for turn in range(3):
+            sending = [send(bus, b"%d" % (20 * turn + each)) for each in range(20)]
+            outcomes = await asyncio.gather(*lost(), *sending, return_exceptions=True)
+            assert [PublishBlocked] * 20 + [None] * 20 == [type(each) if each else None for each in outcomes]
+        await taken.has(60)
+        assert connection is bus._connection
+        assert connection is not None
+        channel = await connection.channel()
+        await channel.exchange_declare("not-yet", auto_delete=True, exchange_type="topic")
+        await asyncio.gather(*lost())
+        await channel.exchange_delete("not-yet")
+    assert {b"%d" % number for number in range(60)} == set(taken.bodies)
 
 
 async def test_a_large_body_arrives_whole(rabbitmq_url: str) -> None:
