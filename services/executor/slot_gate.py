@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 import structlog
@@ -172,11 +171,11 @@ class SlotGate:
 
         async def on_delivery(delivery: Delivery) -> None:
             items = _items(delivery)
-            if park is not None and len(items) > 1 and (later := _behind_others(items)):
-                kept = [parked_from(replace(delivery, body=to_json([item]))) for item in later]
-                await park([each for each in kept if each is not None])
-                items = [item for item in items if item not in later]
-                delivery = replace(delivery, body=to_json(items))
+            if park is not None and len(items) > 1:
+                items, behind = _in_turn(delivery, items)
+                if behind:
+                    await park(behind)
+                    delivery = replace(delivery, body=to_json(items))
             if items and all(isinstance(item, dict) and item.get("type") in _WORDS for item in items):
                 await consumer(delivery)
             elif len(items) <= 1:
@@ -269,15 +268,22 @@ def _parked(delivery: Delivery, items: Sequence[Any]) -> Parked | None:
     return Parked(event_id, pool, tenant, delivery.body.decode(), turn_of(item["data"].get("permit")))
 
 
-def _behind_others(items: Iterable[Any]) -> list[Any]:
-    """Return events with permits that come after those of other calls of the same answer among these."""
-    turns = [(turn_of(data.get("permit")), item) for item in items if isinstance(data := _data_of(item), dict)]
-    answers: dict[str, list[tuple[int, Any]]] = {}
-    for turn, item in turns:
-        if turn is not None:
-            answers.setdefault(turn.answer, []).append((turn.position, item))
-    several = (sorted(each, key=itemgetter(0)) for each in answers.values())
-    return [item for each in several for _, item in each[1:]]
+def _in_turn(delivery: Delivery, items: Sequence[Any]) -> tuple[list[Any], list[Parked]]:
+    """Return those of a delivery's events that may enter, and permits that come after others of their answers in it."""
+    turns = [turn_of(data.get("permit")) if isinstance(data := _data_of(item), dict) else None for item in items]
+    first: dict[str, int] = {}
+    for each in filter(None, turns):
+        first[each.answer] = min(each.position, first.get(each.answer, each.position))
+    enter, behind = list[Any](), list[Parked]()
+    for turn, item in zip(turns, items, strict=True):
+        # Of one that comes twice, both are first: the claim knows them.
+        if turn is None or turn.position == first[turn.answer]:
+            enter.append(item)
+        elif parked := parked_from(replace(delivery, body=to_json([item]))):
+            behind.append(parked)
+        else:
+            enter.append(item)
+    return enter, behind
 
 
 def _tenant_of(item: Any) -> str:

@@ -250,7 +250,7 @@ def turn_of(token: object) -> Turn | None:
     try:
         claims = from_json(payload_of(str(token)))
         answer, position = claims.get("answer"), int(claims.get("position", 0))
-        if not answer or not _ANSWER.fullmatch(answer) or not 0 <= position <= _POSITION_MAX:
+        if not isinstance(answer, str) or not _ANSWER.fullmatch(answer) or not 0 <= position <= _POSITION_MAX:
             return None
         return Turn(answer, position, datetime.fromtimestamp(claims["exp"], UTC))
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, OSError):

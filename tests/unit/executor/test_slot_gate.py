@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from placet.contracts.messages import ToolCallPermitted
+from placet.contracts.permit import turn_of
 from placet.executor.parked_store import Parked
 from placet.executor.slot_gate import NoSlot, SlotGate
 from placet.runtime.bus import ATTEMPT_HEADER, ComesAgain, Delivery
@@ -210,12 +211,50 @@ async def test_a_permit_whose_turn_comes_as_the_executor_ends_is_left_to_another
     assert [] == consumed
 
 
+async def test_of_an_answer_the_first_enters_and_the_others_are_parked() -> None:
+    """In the order of the envelope; what comes twice enters twice, and what cannot be parked is for its reader."""
+    acts, parked, consumed = Acts(8), list[Parked](), list[Delivery]()
+
+    async def park(permits: Sequence[Parked]) -> None:
+        parked.extend(permits)
+
+    second, first = _permit({"answer": "t:1", "position": 4}), _permit({"answer": "t:1", "position": 3})
+    nobodys, alone = {**_permit({"answer": "t:1", "position": 9}), "id": ""}, _permit({})
+    items = [second, first, first, nobodys, alone]
+    await acts.gate.guard(_into(consumed), ParkingBus(), all_staged, park)(Delivery("executor.a", to_json(items)))
+    entered = [item for delivery in consumed for item in from_json(delivery.body)]
+    assert ([first, first, nobodys, alone], [to_json([second]).decode()]) == (entered, [each.body for each in parked])
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {},
+        {"answer": ""},
+        {"answer": 5},
+        {"answer": "t\0:1"},
+        {"answer": "t:1", "position": -1},
+        {"answer": "t:1", "position": 10**9},
+        {"answer": "t:1", "position": "x"},
+        {"answer": "t:1", "exp": 1e300},
+        {"answer": "t:1", "exp": None},
+    ],
+)
+def test_a_turn_that_is_none_is_nobodys(claims: dict[str, Any]) -> None:
+    """A permit was not verified yet: what could not be stored or compared waits for nothing."""
+    assert turn_of(_permit(claims)["data"]["permit"]) is None
+
+
+def _permit(claims: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with a permit of these claims."""
+    payload = base64.urlsafe_b64encode(to_json({"exp": 4e9} | claims)).decode().rstrip("=")
+    data = {"tenant": "loud", "permit": f"e30.{payload}.x"}
+    return {"id": "a", "type": ToolCallPermitted.type_name, "data": data}
+
+
 def _after(call_id: str) -> bytes:
     """Return an envelope with a permit to stage that comes after a call."""
-    claims = to_json({"exp": 4e9, "mode": "stage", "after": [call_id]})
-    permit = f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.x"
-    data = {"tenant": "loud", "permit": permit}
-    return to_json([{"id": "a", "type": ToolCallPermitted.type_name, "data": data}])
+    return to_json([_permit({"mode": "stage", "after": [call_id]})])
 
 
 def _into(consumed: list[Delivery]) -> Any:
