@@ -89,7 +89,7 @@ def _piece(screen: Screen, delta: dict[str, Any]) -> tuple[Screen, str]:
     passed = delta["while_waiting"] or message_id in screen.whole or (delta["turn_id"], delta["step"]) != screen.step
     if passed or not screen.turn:
         return screen, ""
-    if delta["reset"] and screen.text and not screen.text.startswith(text):
+    if delta["reset"] and screen.text and not (text and screen.text.startswith(text)):
         return replace(screen, text=text), f"\n(begins again) {text}"
     if delta["offset"] != len(screen.text):
         return screen, ""

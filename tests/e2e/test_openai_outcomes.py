@@ -194,6 +194,19 @@ async def test_a_run_of_the_agents_sdk_ends_with_the_words(grace: AsyncOpenAI, *
     assert str(run.final_output).endswith("(1 of 2 approvals)")
 
 
+# --- texts that the model gave up ----------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_is_not_streamed_holds_the_last_text_only(grace: AsyncOpenAI) -> None:
+    """The model broke off in the middle and was asked again: on both wires as in the conversation."""
+    messages: list[Any] = [{"role": "user", "content": f"are you broken {new_id()}"}]
+    completion = await grace.chat.completions.create(model="default", messages=messages)
+    response = await grace.responses.create(model="default", input=f"are you broken {new_id()}")
+    retrieved = await grace.responses.retrieve(response.id)
+    texts = [completion.choices[0].message.content, response.output_text, retrieved.output_text]
+    assert ["Not any more."] * 3 == texts
+
+
 # --- turns that failed --------------------------------------------------------------------------------------------
 
 

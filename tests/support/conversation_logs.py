@@ -99,6 +99,8 @@ class _Agent:
         self._held = False
         self._paused = False
         self._names = 0
+        #: Where pieces of the text that is being written belong among the items.
+        self._place = 0.0
 
     # --- drawing ------------------------------------------------------------------------------------------------
 
@@ -236,17 +238,23 @@ class _Agent:
     def _speak(self, message_id: str, words: str, *, aside: bool) -> None:
         """Send a text in pieces, sometimes after an attempt that was given up."""
         attempts = ["Not this", words] if self._draw(st.integers(0, 7)) == 0 else [words]
-        place = float(len(self.made.entries))
+        self._place = float(len(self.made.entries))
         for attempt, text in enumerate(attempts):
             offset = 0
+            if attempt:
+                # As the agent says it: the next attempt's text is not known yet.
+                self._send(Delta(self._turn, self._step, message_id, 0, "", reset=True, while_waiting=aside))
             while offset < len(text):
                 size = self._draw(st.integers(1, 12))
                 piece = Delta(self._turn, self._step, message_id, offset, text[offset : offset + size])
-                piece = replace(piece, reset=attempt > 0 and offset == 0, while_waiting=aside)
+                self._send(replace(piece, while_waiting=aside))
                 offset += size
-                for _ in range(self._one_of([1, 1, 1, 1, 0, 2])):
-                    shift = self._one_of([0.0, 0.0, 0.0, *(float(each) for each in range(-EARLY, LATE + 1))])
-                    self.pieces.append((place + shift, piece))
+
+    def _send(self, piece: Delta) -> None:
+        """Have a piece come early, late, twice or never."""
+        for _ in range(self._one_of([1, 1, 1, 1, 0, 2])):
+            shift = self._one_of([0.0, 0.0, 0.0, *(float(each) for each in range(-EARLY, LATE + 1))])
+            self.pieces.append((self._place + shift, piece))
 
     def _end(self, state: str, reason: str) -> None:
         mine = [each for each in self._mine if each.state != "done"]

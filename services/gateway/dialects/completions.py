@@ -40,7 +40,9 @@ class CompletionState:
     #: Where approvals are decided; empty for nowhere.
     public_url: str = ""
     log: ConversationState = field(default_factory=ConversationState)
-    text: str = ""
+    #: What it says: id of the model's text, empty for other words, and a paragraph of it. And the texts given up.
+    paragraphs: tuple[tuple[str, str], ...] = ()
+    given_up: frozenset[str] = frozenset()
     #: Why the turn failed; empty where it did not.
     failure: str = ""
     #: Which limit ended it, {limit, reason}; empty where none did.
@@ -49,6 +51,16 @@ class CompletionState:
     #: Whether what is said next is a paragraph of its own.
     parted: bool = False
     done: bool = False
+
+    @property
+    def text(self) -> str:
+        """All that was told: a stream cannot take words back."""
+        return "\n\n".join(words for _, words in self.paragraphs)
+
+    @property
+    def kept(self) -> str:
+        """What it says when it is told whole: nothing of what the model gave up."""
+        return "\n\n".join(words for text_id, words in self.paragraphs if text_id not in self.given_up)
 
     def copy(self) -> CompletionState:
         """Return another one that has told the same."""
@@ -81,15 +93,16 @@ class CompletionState:
 
     def completion(self, usage: tuple[int, int] | None) -> dict[str, Any]:
         """Return the message as a whole."""
-        message = {"role": "assistant", "content": self.text, "refusal": None}
+        message = {"role": "assistant", "content": self.kept, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         return self._head("chat.completion") | {"choices": [choice], "placet": self.placet()} | _usage(usage)
 
     def _chunks(self, change: Change) -> Iterator[Chunk]:
         match change:
             case changes.Text():
-                self.parted = bool(self.text) if change.begins else self.parted
-                yield from self._write(change.text)
+                self.parted = self.parted or change.begins
+                self.given_up |= {change.text_id} if change.ends and not change.counts else set()
+                yield from self._write(change.text, change.text_id)
             case changes.CallAnswered():
                 self.calls += (shown_result(change),)
             case changes.OperatorSpoke(_, operator, text):
@@ -103,14 +116,17 @@ class CompletionState:
 
     def _say(self, text: str) -> Iterator[Chunk]:
         """Yield a paragraph."""
-        self.parted = bool(self.text)
+        self.parted = True
         yield from self._write(text)
 
-    def _write(self, text: str) -> Iterator[Chunk]:
-        if text:
-            text = ("\n\n" if self.parted else "") + text
-            self.parted = False
-            self.text += text
+    def _write(self, text: str, text_id: str = "") -> Iterator[Chunk]:
+        if text and (self.parted or not self.paragraphs):
+            between, self.parted = "\n\n" if self.paragraphs else "", False
+            self.paragraphs += ((text_id, text),)
+            yield self._chunk({"content": between + text})
+        elif text:
+            *before, (_, words) = self.paragraphs
+            self.paragraphs = (*before, (text_id, words + text))
             yield self._chunk({"content": text})
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> Chunk:

@@ -234,7 +234,7 @@ class ConversationState:
         draft = self.draft
         if draft is None:
             draft = Draft(piece.message_id, piece.message_id, turn.reply_id)
-        if piece.reset and draft.told and not draft.told.startswith(piece.text):
+        if piece.reset and not (piece.text and draft.told.startswith(piece.text)):
             yield from self._end_text()
             draft = _again(draft)
         ahead, told = {**draft.ahead, piece.offset: piece.text}, draft.told
@@ -351,9 +351,10 @@ class ConversationState:
 
 
 def _again(draft: Draft) -> Draft:
-    """Return the draft of a text that begins anew, under an id of its own."""
-    resets = draft.resets + 1
-    return replace(draft, text_id=f"{draft.message_id}#{resets}", told="", resets=resets, ahead={})
+    """Return the draft of a text that begins anew, under an id of its own where some of it was told."""
+    resets = draft.resets + bool(draft.told)
+    text_id = f"{draft.message_id}#{resets}" if resets else draft.message_id
+    return replace(draft, text_id=text_id, told="", resets=resets, ahead={})
 
 
 class Told(Protocol):

@@ -120,6 +120,11 @@ class ResponseState:
         told = {"code": "server_error", "message": "The stream ended early; retrieve the response.", "param": None}
         return self._event("error", **told)
 
+    def whole(self, usage: tuple[int, int] | None) -> dict[str, Any]:
+        """Return the response for a client that no event was sent to: nothing is in it that the model gave up."""
+        kept = [item for item in self.output if item.get("status") != "incomplete"]
+        return self.response(self.status, usage) | {"output": kept}
+
     def response(self, status: Status, usage: tuple[int, int] | None = None) -> dict[str, Any]:
         """Return the response as it stands."""
         error = {"code": "server_error", "message": self.failure} if status == "failed" else None
@@ -158,13 +163,13 @@ class ResponseState:
 
     def _events(self, change: Change) -> Iterator[Event]:
         match change:
-            case changes.Text(_, text_id, text, begins, ends):
+            case changes.Text(_, text_id, text, begins, ends, counts):
                 if begins:
                     yield from self._begin_text(text_id)
                 if text:
                     yield from self._write(text)
                 if ends:
-                    yield from self._end_text()
+                    yield from self._end_text("completed" if counts else "incomplete")
             case changes.CardMoved(_, call) if call.card["state"] == "pending":
                 # An edit is its maker's approval.
                 yield from () if call.card.get("kind") and self.goal.has_voted(call) else self._ask(call)
@@ -204,12 +209,12 @@ class ResponseState:
         self.output[self.text_at] = {**item, "content": [_part(item["content"][0]["text"] + text)]}
         yield self._event("response.output_text.delta", **self._part_place(), delta=text, logprobs=[])
 
-    def _end_text(self) -> Iterator[Event]:
+    def _end_text(self, status: str = "completed") -> Iterator[Event]:
         item = self.output[self.text_at]
         (part,) = item["content"]
         yield self._event("response.output_text.done", **self._part_place(), text=part["text"], logprobs=[])
         yield self._event("response.content_part.done", **self._part_place(), part=part)
-        self.output[self.text_at] = {**item, "status": "completed"}
+        self.output[self.text_at] = {**item, "status": status}
         yield self._done(self.text_at)
 
     # --- calls --------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ async def create(
         if not told and not state.done and await request.is_disconnected():
             break
     usage = await tell(deps, caller, snapshot, goal, state.log.seq) if state.done else None
-    return JSONResponse(state.response(state.status, usage), headers=body.ignored)
+    return JSONResponse(state.whole(usage), headers=body.ignored)
 
 
 @router.get(
