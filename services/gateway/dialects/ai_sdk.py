@@ -276,7 +276,9 @@ class AiSdkState:
         """Whether nothing of the reply follows until people decide or write."""
         log, decided = self.log, self.goal.decided
         if not self.reply_id:
-            return log.unanswered.get(self.goal.message_id, False)
+            # Where people have decided what it waits for, the turn goes on, and its answer follows.
+            on_their_way = any(call.approval_id in decided for call in log.waiting)
+            return log.rests and not on_their_way and log.unanswered.get(self.goal.message_id, False)
         if (log.running and log.running.reply_id == self.reply_id) or self.reply_id in log.untold:
             return False
         if self.writer.results:

@@ -360,6 +360,9 @@ def _again(draft: Draft) -> Draft:
 class Told(Protocol):
     """What a client was told in one dialect: the state of a stream."""
 
+    #: What it waits for: among others `message_id`, and the approvals that are `decided` already.
+    goal: Any
+
     @property
     def log(self) -> ConversationState:
         """What is known of the conversation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -95,7 +96,13 @@ async def follow(
     async for entry in deps.log.follow(caller, conversation_id, state.log.seq, heartbeat_seconds=SILENCE_SECONDS):
         events: list[dict[str, Any]] = []
         if entry is not None:
-            state, events = fold(state, entry)
+            before, (state, events) = state, fold(state, entry)
+            if state.done and state.log.unanswered.get(state.goal.message_id):
+                # The agent had not heard of a decision when it read the message: what it waits for is decided already.
+                decided = await decided_since(deps, caller, state.log)
+                before = before.copy()
+                before.goal = replace(before.goal, decided=before.goal.decided | decided)
+                state, events = fold(before, entry) if decided else (state, events)
         yield state, events
         if state.done:
             return

@@ -251,6 +251,20 @@ def test_a_late_outcome_in_a_turn_that_waits_keeps_the_stream_until_that_turn_ha
     assert [False, expected] == ends
 
 
+def test_a_message_that_waits_for_what_was_just_decided_keeps_its_stream_until_its_answer() -> None:
+    """The agent read it before it heard of the decision; nobody else has to act."""
+    made = [spoke(1), call("k1", "deploy", "proposed"), card("k1", "pending"), PAUSED, OTHER_WRITTEN | {"waits": True}]
+    late = [card("k1", "approved"), call("k1", "deploy", "success", kind="succeeded", data=1), spoke(2)]
+    other = of_turn("t2", STARTED | {"message_id": "u2"}, spoke(1) | {"message_id": "m3"})
+    ends: list[dict[str, Any]] = [{"is": "turn", "state": "finished", "idle": False}, *other]
+    ends += of_turn("t2", {"is": "turn", "state": "finished", "idle": True})
+    items = [each for each in numbered([WRITTEN, STARTED, *made, *late, *ends]) if isinstance(each, Item)]
+    for decided, expected in (("", 7), ("a-k1", len(items))):
+        goal = Goal("7", message_id="u2", newest=6, decided=frozenset({decided}))
+        done = (number for number in range(len(items) + 1) if replay(begin(goal), items[:number])[0].done)
+        assert expected == next(done)
+
+
 @pytest.mark.parametrize("idle", [True, False])
 def test_a_late_outcome_behind_its_turn_keeps_the_stream_where_another_turn_goes_on_with_it(
     idle: bool,  # noqa: FBT001 - a table's column
