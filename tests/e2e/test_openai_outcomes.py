@@ -145,18 +145,25 @@ async def test_the_other_person_is_still_asked(grace: AsyncOpenAI, hopper: Async
     assert done.output == late.output
 
 
-@pytest.mark.parametrize(("verb", "words"), [("approve", "The shop is green."), ("deny", "It was not deployed.")])
+@pytest.mark.parametrize(
+    ("verb", "words", "calls"), [("approve", "The shop is green.", 2), ("deny", "It was not deployed.", 1)]
+)
 async def test_who_has_voted_is_told_the_outcome_alone(
-    grace: AsyncOpenAI, hopper: AsyncOpenAI, verb: str, words: str
+    grace: AsyncOpenAI, hopper: AsyncOpenAI, verb: str, words: str, calls: int
 ) -> None:
-    """The Agents SDK takes a request for an interruption, and nothing waits any more; so it is when it is retrieved."""
+    """The Agents SDK takes a request for an interruption, and nothing waits any more; so it is when it is retrieved.
+
+    The other one's response had the outcome already; each has it once.
+    """
     asked = await grace.responses.create(model="default", input="deploy paired")
     voted = await grace.responses.create(model="default", input=answers(asked))
     await hopper.responses.create(input=answers(asked, approve=verb == "approve"))
     retrieved = await grace.responses.retrieve(voted.id)
     told = await grace.responses.create(model="default", previous_response_id=voted.id, input="was it deployed?")
-    assert words in retrieved.output_text
+    after = await grace.responses.create(model="default", previous_response_id=told.id, input="hello")
+    assert (True, True) == (words in retrieved.output_text, words in told.output_text)
     assert [[], []] == [answers(each) for each in (retrieved, told)]
+    assert [calls, 0] == [kinds(each).count("mcp_call") for each in (told, after)]
 
 
 async def test_what_was_decided_before_a_client_was_told_is_no_question(grace: AsyncOpenAI, operator: Caller) -> None:

@@ -20,7 +20,7 @@ from placet.gateway.conversations.service import Plan, Writing, open_conversatio
 from placet.gateway.conversations.store import mark_told
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.conversation_state import ConversationState
-from placet.gateway.dialects.openai import Goal, Progress, request_id
+from placet.gateway.dialects.openai import Goal, Progress, ResponseId, request_id
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -96,12 +96,18 @@ async def beside(deps: Deps, caller: Caller, chat: Snapshot, begun_with: Sequenc
 
 
 async def ask(
-    deps: Deps, caller: Caller, snapshot: Snapshot, text: str, answers: Sequence[Answer] = (), key: str = ""
+    deps: Deps,
+    caller: Caller,
+    snapshot: Snapshot,
+    text: str,
+    answers: Sequence[Answer] = (),
+    key: str = "",
+    behind: ResponseId | None = None,
 ) -> Goal:
     """Decide what the client answered and post what it wrote; return what it then waits for.
 
-    The same `key` is the same message, told again. Raises Refused as deciding and writing do; what was decided before
-    the refusal stays decided.
+    The same `key` is the same message, told again. `behind` is the last response that the client has, where it says so.
+    Raises Refused as deciding and writing do; what was decided before the refusal stays decided.
     """
     conversation, newest = snapshot.conversation, snapshot.newest
     conversation_id = conversation.conversation_id
@@ -123,7 +129,7 @@ async def ask(
         holder=snapshot.holder,
         holder_revision=conversation.holder_revision,
     )
-    goal = _retold(goal, snapshot, decided)
+    goal = _retold(goal, snapshot, decided | (_missed(snapshot, caller.person, behind) if behind else frozenset()))
     if not text:
         return goal
     writing = Writing(text, derived_id("openai", conversation_id, caller.person, key) if key else new_id())
@@ -181,7 +187,32 @@ def _retold(goal: Goal, snapshot: Snapshot, decided: frozenset[str]) -> Goal:
     }
     last = max(results.values()) if results.keys() == ended.keys() else goal.told
     end = next((item.id for item in snapshot.items if item.id > last and begins_anew(item)), goal.told + 1)
-    return replace(goal, told=min(ended.values()) - 1, skipped=range(end, goal.told + 1))
+    # A result may come before its approval's end.
+    first = min((*ended.values(), *results.values()))
+    return replace(goal, told=first - 1, skipped=range(end, goal.told + 1))
+
+
+def _missed(snapshot: Snapshot, person: str, behind: ResponseId) -> frozenset[str]:
+    """Return the approvals with a vote of a person that others ended behind a response, which could not tell of it.
+
+    How far clients were told is kept for all of a conversation, and whoever gave the last vote may have been told.
+    """
+    voted: dict[str, int] = {}
+    ended = set[str]()
+    rests_at, log, goal = 0, ConversationState(), Goal("", behind.told, message_id=behind.message_id)
+    for item in snapshot.items:
+        log.read(item)
+        rests_at = rests_at or (item.id if goal.rests(log) else 0)
+        if item.type != "approval":
+            continue
+        approval_id, data = item.data["approval_id"], item.data
+        if (data.get("kind"), data.get("person")) == ("voted", person):
+            voted[approval_id] = item.id
+        elif data["state"] != "pending" and data.get("decided_by") != person:
+            # A response of answers alone is the one that voted; another one that begins there has told of it.
+            since = 0 < rests_at < item.id if behind.message_id else voted.get(approval_id, 0) > behind.told
+            ended |= {approval_id} if approval_id in voted and since else set()
+    return frozenset(ended)
 
 
 def begins_anew(item: Item, message_id: str = "") -> bool:

@@ -75,7 +75,9 @@ async def create(
     agent = agent_of(deps, caller, snapshot, body.model)
     if snapshot is None:
         snapshot = await begin(deps, caller, agent, body.language, begun_by(caller, key))
-    goal = await ask(deps, caller, snapshot, text, answers, key)
+    goal = await ask(
+        deps, caller, snapshot, text, answers, key, behind=parse_response_id(body.previous_response_id or "")
+    )
     response_id = str(ResponseId(goal.conversation_id, goal.told, goal.message_id))
     state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id)
     if body.stream:
