@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from itertools import takewhile
@@ -25,7 +26,7 @@ from agents.models.openai_responses import OpenAIResponsesModel
 from openai import AsyncOpenAI
 
 from placet.contracts.ids import new_id, own_id
-from tests.support.people import PATIENCE_SECONDS, Caller
+from tests.support.people import PATIENCE_SECONDS, Caller, Visitor
 from tests.support.system import System
 
 set_tracing_disabled(disabled=True)
@@ -230,10 +231,14 @@ async def test_open_webuis_own_tools_are_passed_over_and_named(frontend: Caller,
 
 async def chatted(frontend: Caller, chat: str, *messages: str) -> str:
     """Post a chat's history, what the user and the agent said by turns; return the conversation that took its end."""
+    return (await posted_chat(frontend, chat, *messages)).headers["placet-conversation"]
+
+
+async def posted_chat(frontend: Caller, chat: str, *messages: str) -> httpx.Response:
+    """Post a chat's history, what the user and the agent said by turns."""
     said = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(messages)]
     body = {"model": "default", "messages": [{"role": "system", "content": "You are helpful."}, *said]}
-    answer = await frontend.request("POST", "/v1/chat/completions", json=body, headers={"X-OpenWebUI-Chat-Id": chat})
-    return answer.headers["placet-conversation"]
+    return await frontend.request("POST", "/v1/chat/completions", json=body, headers={"X-OpenWebUI-Chat-Id": chat})
 
 
 async def written(frontend: Caller, conversation: str) -> list[str]:
@@ -288,3 +293,37 @@ async def test_a_chat_with_a_file_stays_in_its_conversation(frontend: Caller) ->
         for messages in ([f"{found}hello"], ["hello", "Hello.", f"{found}was it deployed?"])
     ]
     assert [own_id("acme", chat)] * 2 == named
+
+
+async def asks(frontend: Caller, chat: str) -> tuple[int, int]:
+    """Return how many messages users have written in a chat, and how many calls wait for people in it."""
+    stored = await frontend.get(f"/v1/conversations/{own_id('acme', chat)}")
+    written = [message for message in stored["messages"] if message["role"] == "user"]
+    return len(written), sum(each["state"] == "pending" for each in stored["approvals"])
+
+
+async def test_another_answer_that_open_webui_asks_for_proposes_no_second_payment(
+    frontend: Caller, operator: Caller
+) -> None:
+    """While the call waits, the same history shows what waits, also several times at once; denied, it asks anew."""
+    chat, wish, found = new_id(), "a payment link please", []
+    for number in (1, 1, 3):
+        await asyncio.gather(*(chatted(frontend, chat, wish) for _ in range(number)))
+        found.append(await asks(frontend, chat))
+    assert "This waits for approval" in (await posted_chat(frontend, chat, wish)).text
+    seen = Visitor(frontend.url, frontend.token, own_id("acme", chat))
+    await operator.decide(await seen.see_card(), "deny")
+    await seen.see(lambda item: item["type"] == "turn" and item["data"]["state"] == "finished")
+    for _ in range(2):
+        await chatted(frontend, chat, wish)
+        found.append(await asks(frontend, chat))
+    assert [(1, 1)] * 3 + [(2, 1)] * 2 == found
+
+
+async def test_the_same_words_later_in_a_chat_are_a_wish_of_their_own(frontend: Caller) -> None:
+    """The history that they end is another one; and asked for again, each shows what waits."""
+    chat, wish = new_id(), "a payment link please"
+    first = (await posted_chat(frontend, chat, wish)).json()["choices"][0]["message"]["content"]
+    for _ in range(2):
+        await chatted(frontend, chat, wish, first, wish)
+    assert (2, 2) == await asks(frontend, chat)

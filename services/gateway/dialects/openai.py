@@ -107,6 +107,15 @@ class ResponseId:
         return f"resp_{self.told}_{self.message_id or 0}_{self.conversation_id}"
 
 
+def is_answering(log: ConversationState, message_id: str) -> bool:
+    """Tell whether the answer to a message is being made, or waits for people."""
+    reply_id = log.replies.get(message_id)
+    if reply_id is None:
+        return message_id in log.unanswered
+    is_made = log.running is not None and log.running.reply_id == reply_id
+    return is_made or any(call.reply_id == reply_id and not call.kind for call in log.calls.values())
+
+
 def parse_response_id(named: str) -> ResponseId | None:
     """Return what a response's id says; None where it is none of ours."""
     match = _RESPONSE.fullmatch(named)

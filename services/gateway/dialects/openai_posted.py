@@ -7,6 +7,8 @@ its header `Placet-Ignored`. What only tunes a model (temperature and its like) 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -128,6 +130,12 @@ class ChatCompletionIn(_Posted):
         if not newest:
             raise invalid("messages", "must end with a message of the user")
         return _text_of(newest, "messages")
+
+    @property
+    def history(self) -> str:
+        """A digest of all that was said, by whomever: the same for a history that is posted again."""
+        said = [[message.get("role"), message.get("content")] for message in _spoken(self.messages)]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def first(self) -> list[str]:
         """Return what the user wrote first: alone, and with all until an answer; empty where it could be no message."""

@@ -20,7 +20,7 @@ from placet.gateway.conversations.service import Plan, Writing, open_conversatio
 from placet.gateway.conversations.store import mark_told
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.conversation_state import ConversationState
-from placet.gateway.dialects.openai import Goal, Progress, ResponseId, request_id
+from placet.gateway.dialects.openai import Goal, Progress, ResponseId, is_answering, request_id
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -95,6 +95,28 @@ async def beside(deps: Deps, caller: Caller, chat: Snapshot, begun_with: Sequenc
     return await begin(deps, caller, conversation.agent or "default", conversation.language, branch)
 
 
+async def asked_again(deps: Deps, caller: Caller, snapshot: Snapshot, history: str) -> str:
+    """Return the key of the message that a chat's history ends with, by the digest of that history.
+
+    A frontend that asks for another answer posts the same history once more. While the newest answer to it is being
+    made, or waits for people, that is the same message: a second one would propose the same payment twice.
+    """
+    conversation_id, number = snapshot.conversation.conversation_id, 0
+    async with reading(deps.runtime.database) as connection:
+        rows = await connection.run(_QUERIES.written, tenant=caller.tenant, conversation_id=conversation_id)
+    written = {row["message_id"] for row in rows}
+    while message_of(caller, conversation_id, f"{history}.{number}") in written:
+        number += 1
+    newest = max(number - 1, 0)
+    goes_on = is_answering(snapshot.log, message_of(caller, conversation_id, f"{history}.{newest}"))
+    return f"{history}.{newest if goes_on else number}"
+
+
+def message_of(caller: Caller, conversation_id: str, key: str) -> str:
+    """Return the id of the caller's message with a key."""
+    return derived_id("openai", conversation_id, caller.person, key)
+
+
 async def ask(
     deps: Deps,
     caller: Caller,
@@ -132,7 +154,7 @@ async def ask(
     goal = _retold(goal, snapshot, decided | (_missed(snapshot, caller.person, behind) if behind else frozenset()))
     if not text:
         return goal
-    writing = Writing(text, derived_id("openai", conversation_id, caller.person, key) if key else new_id())
+    writing = Writing(text, message_of(caller, conversation_id, key) if key else new_id())
     taken = await deps.consents.take(caller, conversation_id, writing)
     if taken is None or taken.posted.taken_as is None:
         await deps.posts.post(caller, conversation_id, writing)

@@ -4,6 +4,10 @@ SELECT sum(input_tokens)::bigint AS read, sum(output_tokens)::bigint AS written 
 WHERE tenant = :tenant AND conversation_id = :conversation_id
     AND said_at > coalesce(:since::timestamptz, '-infinity') AND said_at <= coalesce(:until::timestamptz, 'infinity')
 
+-- name: written
+SELECT data ->> 'message_id' AS message_id FROM read.log
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = 'message' AND data ->> 'role' = 'user'
+
 -- name: is_of_chat
 -- Frontends put what they found in files above what the user wrote, in the newest message alone: its end is compared.
 SELECT count(*) = 0 OR bool_or(EXISTS (
