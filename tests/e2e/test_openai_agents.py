@@ -295,6 +295,19 @@ async def test_a_chat_with_a_file_stays_in_its_conversation(frontend: Caller) ->
     assert [own_id("acme", chat)] * 2 == named
 
 
+@pytest.mark.parametrize("header", ["X-OpenWebUI-Chat-Id", "Placet-Conversation"])
+async def test_a_header_that_can_name_no_conversation_is_named(frontend: Caller, header: str) -> None:
+    """A client that sent no metadata would look for it in vain."""
+    body = {"model": "default", "messages": [{"role": "user", "content": "hello"}]}
+    refused = await frontend.request("POST", "/v1/chat/completions", json=body, headers={header: "a/b"})
+    problem = refused.json()
+    assert (400, [header], header) == (
+        refused.status_code,
+        [fault.get("parameter") for fault in problem["errors"]],
+        problem["error"]["param"],
+    )
+
+
 async def asks(frontend: Caller, chat: str) -> tuple[int, int]:
     """Return how many messages users have written in a chat, and how many calls wait for people in it."""
     stored = await frontend.get(f"/v1/conversations/{own_id('acme', chat)}")

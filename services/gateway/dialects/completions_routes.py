@@ -18,7 +18,7 @@ from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions import Chunk, CompletionState
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
-from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
+from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid, misnamed
 from placet.gateway.dialects.openai_requests import agent_of, ask, asked_again, begin, begun_by, beside, find, tell
 from placet.gateway.dialects.openai_schemas import CompletionOut
 from placet.gateway.dialects.streams import Snapshot
@@ -68,9 +68,16 @@ async def complete(
     body.check()
     deps.log.limits.check(caller)
     text, key = body.written(), idempotency_key or ""
-    name = conversation_named(placet_conversation) or body.named
-    chat = "" if name else conversation_named(x_openwebui_chat_id)
-    snapshot = await _conversation(deps, caller, body, name or chat or caller.conversation_id or "", key)
+    chosen = {
+        "Placet-Conversation": conversation_named(placet_conversation),
+        "metadata.conversation_id": body.named,
+        "X-OpenWebUI-Chat-Id": conversation_named(x_openwebui_chat_id),
+    }
+    where, name = next(((where, name) for where, name in chosen.items() if name), ("", caller.conversation_id or ""))
+    if where and not _ID.fullmatch(name):
+        raise misnamed(where)
+    chat = name if where == "X-OpenWebUI-Chat-Id" else ""
+    snapshot = await _conversation(deps, caller, body, name, key)
     if chat and (first := body.first()):
         snapshot = await beside(deps, caller, snapshot, first)
     if chat and not key:
@@ -111,8 +118,6 @@ async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name
         name = begun_by(caller, key)
         if not name:
             return await begin(deps, caller, agent_of(deps, caller, None, body.model), body.language)
-    if not _ID.fullmatch(name):
-        raise invalid("metadata.conversation_id", "must be letters, digits, _ and -, at most 64")
     name = own_id(caller.tenant, name)
     known = await find(deps, caller, name)
     agent = agent_of(deps, caller, known, body.model)

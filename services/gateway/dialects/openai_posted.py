@@ -249,6 +249,15 @@ def invalid(param: str, detail: str, kind: str = "invalid-request") -> Refused:
     return Refused(f"`{param}` {detail}.", status=400, kind=kind, errors=[fault])
 
 
+def misnamed(where: str) -> Refused:
+    """Return the refusal of a conversation's name, which stands in a header or in metadata."""
+    detail = "must be letters, digits, _ and -, at most 64"
+    if where.startswith("metadata."):
+        return invalid(where, detail)
+    fault = {"detail": detail, "parameter": where}
+    return Refused(f"`{where}` {detail}.", status=400, kind="invalid-request", errors=[fault])
+
+
 def unsupported(param: str, why: str) -> Refused:
     """Return the refusal of a parameter that would change the agent, or that it cannot heed."""
     fault = {"detail": "not supported", "pointer": "#/" + param.replace(".", "/")}
