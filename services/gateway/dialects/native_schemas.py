@@ -102,11 +102,16 @@ class MessageOut(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str
+    message_id: str = Field(description="The same as `id`, as the feed calls it.")
     event_id: int
     role: str
     text: str
     at: datetime
     author: dict[str, str] | None = None
+    turn_id: str | None = Field(default=None, description="Of what the agent said.")
+    step: int | None = Field(default=None, description="The answer of the model within that turn; from 1.")
+    waits: bool = Field(default=False, description="Of a user's message: nobody answers it until people act.")
+    heard_meanwhile: bool = Field(default=False, description="It answers what was written while the turn ran.")
     while_waiting: bool = Field(default=False, description="Written while a call of its turn waited for people.")
     taken_as: dict[str, str] | None = Field(default=None, description="The decision that it was taken for.")
 
