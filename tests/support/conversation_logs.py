@@ -243,17 +243,19 @@ class _Agent:
             offset = 0
             if attempt:
                 # As the agent says it: the next attempt's text is not known yet.
-                self._send(Delta(self._turn, self._step, message_id, 0, "", reset=True, while_waiting=aside))
+                reset = Delta(self._turn, self._step, message_id, 0, "", reset=True, while_waiting=aside)
+                self._send(reset, early=0, late=0)
             while offset < len(text):
                 size = self._draw(st.integers(1, 12))
                 piece = Delta(self._turn, self._step, message_id, offset, text[offset : offset + size])
-                self._send(replace(piece, while_waiting=aside))
+                # One agent's pieces keep their order: none is told before it was said that the text begins again.
+                self._send(replace(piece, while_waiting=aside), early=0 if attempt else EARLY)
                 offset += size
 
-    def _send(self, piece: Delta) -> None:
+    def _send(self, piece: Delta, early: int = EARLY, late: int = LATE) -> None:
         """Have a piece come early, late, twice or never."""
         for _ in range(self._one_of([1, 1, 1, 1, 0, 2])):
-            shift = self._one_of([0.0, 0.0, 0.0, *(float(each) for each in range(-EARLY, LATE + 1))])
+            shift = self._one_of([0.0, 0.0, 0.0, *(float(each) for each in range(-early, late + 1))])
             self.pieces.append((self._place + shift, piece))
 
     def _end(self, state: str, reason: str) -> None:
