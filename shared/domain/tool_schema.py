@@ -70,8 +70,8 @@ def argument_names(parameters: dict[str, Any]) -> frozenset[str] | None:
     return frozenset(parameters.get("properties", {})) if is_closed else None
 
 
-def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
-    """Return the kinds of values that the argument at a path may have: all where nothing is said of it.
+def schema_at(parameters: dict[str, Any], path: Sequence[str]) -> tuple[Any, Mapping[str, Any]] | None:
+    """Return what is said of the argument at a path, and all that stands in the schema by what a reference to it is.
 
     None where the path leads into what is no object: elements of lists have no names.
     """
@@ -79,9 +79,18 @@ def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
     places = _by_place(parameters)
     for name in path:
         if "object" not in _kinds(schema, places, {}):
-            return frozenset()
+            return None
         schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
-    return _kinds(schema, places, {})
+    return schema, places
+
+
+def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
+    """Return the kinds of values that the argument at a path may have: all where nothing is said of it.
+
+    None where the path leads into what is no object: elements of lists have no names.
+    """
+    found = schema_at(parameters, path)
+    return frozenset() if found is None else _kinds(*found, {})
 
 
 def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:

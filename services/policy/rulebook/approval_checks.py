@@ -14,15 +14,15 @@ from placet.domain.catalog import ToolSpec
 from placet.domain.cel import ConditionInvalid, constant
 from placet.domain.directory import Directory
 from placet.domain.person_condition import VARIABLES, compile_person_condition, facts_of
-from placet.domain.tool_schema import kinds_at
 from placet.domain.yaml_source import Steps, YamlSource
+from placet.policy.rulebook.bound_checks import useless_bounds
 from placet.policy.rulebook.entries import ApprovalEntry
 from placet.policy.rulebook.four_eyes import may_hold, panels, people_alone, requester_alone
 from placet.policy.rulebook.rule_checks import nobody_behind
 from placet.policy.rulebook.scope import Scope
 from placet.policy.rules.cel_checks import checked_type
 from placet.policy.rules.cel_failures import failures
-from placet.policy.rules.conditions import known_steps, unknown_arguments
+from placet.policy.rules.conditions import unknown_arguments
 
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
@@ -36,7 +36,7 @@ def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope
         *excluded,
         *_too_late(entry),
         *_unknown_channels(entry, scope.channels),
-        *_unknown_bounds(entry, scope.tools),
+        *useless_bounds(entry, scope.tools),
         *_never_granted(entry),
         *_no_window(entry),
         *_nothing_waits(entry),
@@ -180,29 +180,6 @@ def _unknown_channels(entry: ApprovalEntry, channels: Sequence[str] | None) -> I
         for index, channel in enumerate(named):
             if channel not in channels:
                 yield (*steps, index), f"unknown channel {channel!r}"
-
-
-def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator[tuple[Steps, str]]:
-    if entry.grants is None or not tools:
-        return
-    for index, bound in enumerate(entry.grants.bounds):
-        name, _, glob = bound.partition("=")
-        path, at = name.split("."), ("grants", "bounds", index)
-        if all(known_steps(path, spec.parameters) < len(path) for spec in tools):
-            yield at, f"no argument {name!r} in {', '.join(spec.name for spec in tools)}"
-            continue
-        wanted = {"string"} if glob else {"number", "integer"}
-        # Where it is of another kind it would say nothing, and nobody would be told.
-        kinds = {spec.name: kinds_at(spec.parameters, path) for spec in tools}
-        of = next((tool for tool, found in kinds.items() if not found & wanted), None)
-        if of is not None and not kinds[of]:
-            yield at, f"argument {name!r} of {of} is no member of an object: nothing in a list may vary"
-            continue
-        if of is not None and glob:
-            yield at, f"argument {name!r} of {of} is no text, so it fits no {glob!r}"
-        elif of is not None:
-            told = f"argument {name!r} of {of} is no number that could be smaller"
-            yield at, f"{told}; of a text say which may be: '{name}=*…'"
 
 
 def _never_granted(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
