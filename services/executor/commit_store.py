@@ -43,8 +43,10 @@ async def begin_commit(work: Work, attempt: Attempt, workspace: str, decision: D
     out = [entry.call_id for entry in (*decision.left_out, *decision.fallen)]
     errors = {entry.call_id: LEFT_TEXT for entry in decision.fallen}
     await mark(work, workspace, commit, states | dict.fromkeys(out, "left_out"), errors)
-    tenant = attempt.call.tenant
-    record_workspace(work, tenant, workspace, WorkspaceEvent.DECIDED, (WorkspaceState.OPEN, state), "", commit)
+    call = attempt.call
+    place = {"tenant": call.tenant, "conversation_id": call.conversation_id, "workspace_id": workspace}
+    moved = (WorkspaceEvent.DECIDED, (WorkspaceState.OPEN, state))
+    record_workspace(work, place, *moved, call_id=commit, about=attempt.asked_by)
 
 
 async def mark(

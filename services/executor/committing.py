@@ -320,18 +320,20 @@ class Committing:
             ui_blocks=[block for each in entries for block in each.ui_blocks],
             handover=next((each.handover for each in entries if each.handover), ""),
         )
-        await self._answer(work, commit, outcome, before=before)
+        attempt = await self._answer(work, commit, outcome, before=before)
         event = COMMIT_ENDS[result.state]
         if await workspace_store.any_waiting(work, key):
             event = WorkspaceEvent.REOPENED
-        await workspace_store.end_workspace(work, workspace, event)
+        about = attempt.asked_by if attempt else {}
+        await workspace_store.end_workspace(work, workspace, event, about=about)
 
-    async def _answer(self, work: Work, commit: str, outcome: Outcome, *, before: State) -> None:
+    async def _answer(self, work: Work, commit: str, outcome: Outcome, *, before: State) -> Attempt | None:
+        """Answer a commit; return it as it was answered, None where it had been."""
         ended = await commit_store.end_commit(
             work, commit, outcome.event, outcome.error, before=before, worker=self._worker
         )
         if ended is None:
-            return
+            return None
         attempt, at = ended
         answer = rules.finished(
             attempt.call,
@@ -344,6 +346,7 @@ class Committing:
         work.cause = attempt.cause
         work.emit(answer)
         work.act(partial(count_answer, answer))
+        return attempt
 
     async def end_call(self, attempt: Attempt, outcome: Outcome, *, refused: bool = False) -> None:
         """End a staged call that ran, or that began nothing after all, and let the next one begin."""

@@ -32,7 +32,8 @@ async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds
         work.emit(WorkspaceMerged(**told, state="refused", reason=reason))
         return
     source = found[0]
-    into = await lock_live(work, message.tenant, message.into, agent=source["agent"], call_id=None)
+    about = {"job_id": message.job_id, "attempt_id": message.attempt_id}
+    into = await lock_live(work, message.tenant, message.into, agent=source["agent"], call_id=None, about=about)
     if problem := _problem(source, into, bounds):
         work.emit(WorkspaceMerged(**told, state="refused", reason=problem))
         return
@@ -55,7 +56,7 @@ async def merge_workspace(message: MergeWorkspace, work: Work, *, bounds: Bounds
         expires_at=source["expires_at"],
         age_max=bounds.age_max,
     )
-    await end_workspace(work, source, WorkspaceEvent.MERGED)
+    await end_workspace(work, source, WorkspaceEvent.MERGED, about=about)
     names = ("call_id", "digest", "tool", "summary")
     entries = [MergedEntry(**{name: row[name] for name in names}) for row in moved]
     merged = {"workspace_id": into["workspace_id"], "entries": entries, "total": grown["entries"]}

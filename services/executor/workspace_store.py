@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from placet.contracts.canonical import entry_digest, sha256_hex
@@ -24,6 +25,9 @@ from placet.runtime.work import Work
 from placet.tools import Change, Described, Waiting
 
 QUERIES = load_queries(__file__, "workspaces.sql")
+#: Who moved a workspace where no person did.
+MOVED_BY = "executor"
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
     if placed := await _placed(work.connection, attempt):
         return placed
     call = attempt.call
-    workspace = await lock_live(work, call.tenant, call.conversation_id, agent=call.agent, call_id=call.call_id)
+    workspace = await _lock_for(work, attempt)
     if placed := await _placed(work.connection, attempt):
         return placed
     if problem := _no_room(workspace, attempt, planned, bounds):
@@ -236,17 +240,30 @@ def _effects(call: ToolCall, rows: Sequence[Mapping[str, Any]]) -> list[StagedEf
     ]
 
 
+async def _lock_for(work: Work, attempt: Attempt) -> Mapping[str, Any]:
+    call = attempt.call
+    place = {"tenant": call.tenant, "conversation_id": call.conversation_id}
+    return await lock_live(work, **place, agent=call.agent, call_id=call.call_id, about=attempt.asked_by)
+
+
 async def lock_live(
-    work: Work, tenant: str, conversation_id: str, *, agent: str, call_id: str | None
+    work: Work,
+    tenant: str,
+    conversation_id: str,
+    *,
+    agent: str,
+    call_id: str | None,
+    about: Mapping[str, str] = _NOTHING,
 ) -> Mapping[str, Any]:
-    """Lock the live workspace of a conversation, opening one where there is none."""
+    """Lock the live workspace of a conversation, opening one where there is none; the log tells `about` of it."""
     place = {"tenant": tenant, "conversation_id": conversation_id}
     while not (rows := await work.run(QUERIES.lock_live, **place)):
         (last,) = await work.run(QUERIES.last_number, **place)
         number = last["number"] + 1
         opened = workspace_id(**place, number=number)
         if await work.run(QUERIES.open, **place, workspace_id=opened, number=number, agent=agent):
-            record_workspace(work, tenant, opened, "opened", (None, WorkspaceState.OPEN), "", call_id)
+            at = {**place, "workspace_id": opened}
+            record_workspace(work, at, "opened", (None, WorkspaceState.OPEN), call_id=call_id, about=about)
     row: Mapping[str, Any] = rows[0]
     return row
 
@@ -286,9 +303,18 @@ async def lock(work: Work, workspace: str, tenant: str) -> Mapping[str, Any] | N
 
 
 async def end_workspace(
-    work: Work, workspace: Mapping[str, Any], event: WorkspaceEvent, *, by: str = "", reason: str = ""
+    work: Work,
+    workspace: Mapping[str, Any],
+    event: WorkspaceEvent,
+    *,
+    by: str = "",
+    reason: str = "",
+    about: Mapping[str, str] = _NOTHING,
 ) -> bool:
-    """Move a locked workspace on by an event that ends it or its commit; False where it had ended before."""
+    """Move a locked workspace on by an event that ends it or its commit; False where it had ended before.
+
+    `by` is the person who did; the log tells `about` of it.
+    """
     before = WorkspaceState(workspace["state"])
     state = WORKSPACE_MACHINE.next_state(before, event)
     key = workspace["workspace_id"]
@@ -299,7 +325,8 @@ async def end_workspace(
         await work.run(QUERIES.discard_entries, workspace_id=key)
         await work.run(QUERIES.forget_contents, workspace_id=key)
     detail = {"reason": reason} if reason else {}
-    record_workspace(work, workspace["tenant"], key, event, (before, state), by, workspace["commit_call_id"], detail)
+    told = {"call_id": workspace["commit_call_id"], "detail": detail, "about": about}
+    record_workspace(work, workspace, event, (before, state), by=by, **told)
     return True
 
 
@@ -324,16 +351,18 @@ async def purge(connection: Connection, keep: timedelta, most: int) -> int:
     return len(await connection.run(QUERIES.purge, keep=keep, most=most))
 
 
-def record_workspace(  # noqa: PLR0913, PLR0917 - what a change of state has
+def record_workspace(  # noqa: PLR0913 - what a change of state has
     work: Work,
-    tenant: str,
-    workspace: str,
+    workspace: Mapping[str, Any],
     event: str,
     states: tuple[WorkspaceState | None, WorkspaceState],
-    actor: str,
+    *,
     call_id: str | None,
-    detail: dict[str, Any] | None = None,
+    by: str = "",
+    detail: Mapping[str, Any] = _NOTHING,
+    about: Mapping[str, str] = _NOTHING,
 ) -> None:
-    """Hand over the history of a workspace."""
-    machine = WORKSPACE_MACHINE.name
-    work.record(HistoryChange(tenant, machine, workspace, event, *states, actor, call_id, detail or {}))
+    """Hand over the history of a workspace; `by` is a person, where one moved it."""
+    ids = (workspace["tenant"], WORKSPACE_MACHINE.name, workspace["workspace_id"], event, *states, by or MOVED_BY)
+    told = {"conversation_id": workspace["conversation_id"], **about}
+    work.record(HistoryChange(*ids, call_id, dict(detail), told))

@@ -83,6 +83,12 @@ class Job:
         return job_conversation_id(self.spec.tenant, "job-conversation", self.job_id)
 
     @property
+    def ids(self) -> dict[str, str]:
+        """What the log says beside of what happens to it: where people decide, and the call that it answers."""
+        ids = {"job_id": self.job_id, "conversation_id": self.conversation_id}
+        return ids | ({"call_id": self.spec.caller.call_id} if self.spec.caller else {})
+
+    @property
     def places(self) -> int:
         """Tasks that may begin now."""
         return 0 if self.retried is not None else self.spec.plan.parallel_max - self.active
@@ -228,7 +234,16 @@ class JobCourse:
         job = self.job
         self.changes.append(
             Change(
-                job.spec.tenant, JOB_MACHINE.name, job.job_id, event, before, to, actor, None, detail or {}, self._about
+                job.spec.tenant,
+                JOB_MACHINE.name,
+                job.job_id,
+                event,
+                before,
+                to,
+                actor,
+                None,
+                detail or {},
+                job.ids,
             )
         )
 
@@ -238,7 +253,16 @@ class JobCourse:
         job, subject = self.job, f"{self.job.job_id}/{task.number}"
         self.changes.append(
             Change(
-                job.spec.tenant, TASK_MACHINE.name, subject, event, before, to, "jobs", None, detail or {}, self._about
+                job.spec.tenant,
+                TASK_MACHINE.name,
+                subject,
+                event,
+                before,
+                to,
+                "jobs",
+                None,
+                detail or {},
+                job.ids,
             )
         )
 
@@ -257,13 +281,9 @@ class JobCourse:
                 "jobs",
                 None,
                 detail or {},
-                self._about,
+                {"job_id": job.job_id, "conversation_id": attempt.conversation_id},
             )
         )
-
-    @property
-    def _about(self) -> dict[str, str]:
-        return {"job_id": self.job.job_id}
 
     def _note(self, kind: str, data: Data, line: str) -> None:
         self.job.log_seq += 1

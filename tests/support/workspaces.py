@@ -163,11 +163,11 @@ class Scene:
         assert isinstance(told, WorkspaceMerged)
         return told
 
-    async def discard(self, *places: int) -> None:
-        """Let executors discard entries by their places from 0."""
+    async def discard(self, *places: int, by: str = "") -> None:
+        """Let executors discard entries by their places from 0, all where none is named."""
         ids = {"tenant": self.tenant, "conversation_id": self.conversation_id, "workspace_id": self.workspace_id}
         named = [self.entries[place][0].call_id for place in places]
-        await self.command(DiscardWorkspace(**ids, entries=named))
+        await self.command(DiscardWorkspace(**ids, by=by, entries=named))
 
     def state(self, number: int = 1) -> str:
         """Return the state of the conversation's n-th workspace."""

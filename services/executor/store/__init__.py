@@ -64,7 +64,12 @@ class Attempt:
     def ids(self) -> dict[str, object]:
         """What the log says of whose attempt it is."""
         ids = {"tenant": self.call.tenant, "conversation_id": self.call.conversation_id, "call_id": self.call.call_id}
-        return {**ids, "fence": self.fence} | ({"approval_id": self.approval_id} if self.approval_id else {})
+        return {**ids, "fence": self.fence, **self.asked_by}
+
+    @property
+    def asked_by(self) -> dict[str, str]:
+        """What the log says of the approval that people were asked by; nothing where nobody was."""
+        return {"approval_id": self.approval_id} if self.approval_id else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,9 +365,7 @@ def record(
 ) -> None:
     """Hand over the history of an execution."""
     call = attempt.call
-    about = {"conversation_id": call.conversation_id, "tool": call.tool}
-    if attempt.approval_id:
-        about["approval_id"] = attempt.approval_id
+    about = {"conversation_id": call.conversation_id, "tool": call.tool, **attempt.asked_by}
     change = Change(call.tenant, MACHINE.name, call.call_id, event, *states, worker, call.call_id, detail, about)
     work.record(change, key=key)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from placet.contracts.ids import workspace_id
 from placet.contracts.messages import DiscardWorkspace, WorkspaceBase
 from placet.contracts.messages.stage import StagePlan
 from tests.support.executor_house import Premises, open_house
+from tests.support.system import until
 from tests.support.workspaces import Scene, file_rulebook, outcomes, told
 
 
@@ -55,6 +57,38 @@ async def test_an_attempt_reads_what_earlier_winners_left_and_is_committed_with_
     assert ("succeeded", ["committed"] * 3) == (kind, outcomes(result))
     assert {"list.txt": "one\ntwo\n", "other.txt": "other\n"} == job.files()
     assert 0 == job.place.sql("SELECT count(*) FROM executor.workspace_blobs")[0][0]
+
+
+async def test_each_line_of_a_workspace_says_whose_it_is_and_who_moved_it(job: Scene) -> None:
+    """Conversation, approval and job are found by each other; a person is named where one threw it away."""
+    with capture_logs() as lines:
+        winner, other = attempt(job, "winner"), attempt(job, "other")
+        await winner.stage("create_file", path="a.txt", content="a")
+        await win(job, winner)
+        await job.committed(job.commit())
+        await other.stage("create_file", path="b.txt", content="b")
+        await other.discard(by="person:ada")
+
+        async def thrown_away() -> bool:
+            return any(line["event"] == "workspace.discarded" for line in lines)
+
+        await until(thrown_away, "it was thrown away")
+    of_job = {"job_id": "job-1", "attempt_id": "winner"}
+    asked = {"approval_id": "verdict-1"}
+    told = [line for line in lines if line["event"].startswith("workspace.")]
+    assert [
+        ("workspace.opened", "winner", "executor", {}),
+        ("workspace.opened", "job", "executor", of_job),
+        ("workspace.merged", "winner", "executor", of_job),
+        ("workspace.decided", "job", "executor", asked),
+        ("workspace.committed", "job", "executor", asked),
+        ("workspace.opened", "other", "executor", {}),
+        ("workspace.discarded", "other", "person:ada", {}),
+    ] == [(line["event"], line["conversation_id"], line["actor"], _ids(line)) for line in told]
+
+
+def _ids(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: line[name] for name in ("approval_id", "job_id", "attempt_id") if name in line}
 
 
 async def test_all_attempts_at_a_task_read_the_same(job: Scene) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from placet.contracts.messages import (
     AttemptRequested,
@@ -107,6 +108,21 @@ async def test_winners_are_moved_in_turn_and_people_are_asked_once_at_the_end(re
     assert [{"entries": 1}] == [dict(row) for row in await replica.rows("SELECT entries FROM jobs.jobs")]
     assert [] == replica.all_sent(DiscardWorkspace)
     assert (asked.conversation_id, False) == left(replica)[-1]
+
+
+async def test_each_line_of_a_job_leads_to_its_conversations_and_to_the_call_it_answers(replica: Replica) -> None:
+    """An attempt's line names the conversation of its calls; the job's the one in which people decide."""
+    with capture_logs() as told_lines:
+        await replica.send(a_job(A, plan=QUICK, caller=JobCaller(conversation_id="c1", call_id="call")))
+        await replica.send(told(await won(replica, "a")))
+    (attempt,), (asked,) = asked_of(replica, "a"), replica.all_sent(ProposeJob)
+    found: dict[str, tuple[Any, ...]] = {}
+    for line in told_lines:
+        if "job_id" in line:
+            found.setdefault(line["event"], (line["job_id"], line.get("conversation_id"), line.get("call_id")))
+    assert ("job-1", attempt.conversation_id, None) == found["attempt.begun"]
+    of_job = ("job-1", asked.conversation_id, "call")
+    assert [of_job] * 3 == [found[event] for event in ("job.asked", "task.merged", "job.proposed")]
 
 
 async def test_a_job_that_changes_nothing_asks_nobody(replica: Replica) -> None:
