@@ -54,15 +54,15 @@ async def _keep_at_last(letter: rules.Letter, units: UnitOfWork) -> None:
 async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
     async with units.begin() as work:
         if await store.add_letter(work.connection, letter):
-            work.record(_change(letter.tenant, letter.dead_letter_id, "buried", None, State.OPEN, letter.service))
+            buried = _change(letter.tenant, letter.dead_letter_id, "buried", None, State.OPEN, letter.service)
+            work.record(replace(buried, about=_about(letter)))
             return
         known = await store.load_letter(work.connection, letter.dead_letter_id)
         if known is not None and known.state == State.REPLAYED:
             to = MACHINE.next_state(State.REPLAYED, Event.BURIED_AGAIN)
             await store.move_letter(work, known, to, again=letter)
-            work.record(
-                _change(letter.tenant, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to, letter.service)
-            )
+            again = _change(letter.tenant, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to, letter.service)
+            work.record(replace(again, about=_about(letter)))
 
 
 async def measure(database: Database) -> int:
@@ -96,8 +96,7 @@ def _give_up(work: Work, letter: rules.KeptLetter, change: Change) -> None:
     """Have every call ended that waits for what the letter holds; each of them keeps in its history who gave it up."""
     calls = rules.abandoned(letter.queue, letter.body, change.actor)
     work.emit(*calls)
-    detail = {"queue": letter.queue, "reason": letter.reason}
-    of_calls = [replace(change, tenant=call.tenant, call_id=call.call_id, detail=detail) for call in calls]
+    of_calls = [replace(change, tenant=call.tenant, call_id=call.call_id, detail=_about(letter)) for call in calls]
     work.record(*of_calls or [change])
 
 
@@ -109,6 +108,10 @@ def _send_back(work: Work, letter: rules.KeptLetter) -> None:
         raise Refused(f"dead letter {letter.dead_letter_id} cannot be replayed: {error}") from error
     for event in events:
         work.send_again(Destination("", letter.queue), event)
+
+
+def _about(letter: rules.Letter) -> dict[str, str]:
+    return {"queue": letter.queue, "reason": letter.reason}
 
 
 def _change(tenant: str, subject: str, event: str, before: str | None, after: State, actor: str) -> Change:

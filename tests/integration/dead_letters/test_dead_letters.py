@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from prometheus_client import REGISTRY
 from psycopg import sql
+from structlog.testing import capture_logs
 
 from placet.contracts.dead_letters import unsent
 from placet.contracts.errors import Refused
@@ -74,6 +75,22 @@ async def test_a_letter_that_comes_twice_is_kept_once(replica: Replica) -> None:
     assert await buried(replica, event) == await buried(replica, event)
     assert [("open", None)] == await states(replica)
     assert [("buried", None, "open", "policy", None)] == await history(replica)
+
+
+async def test_its_line_in_the_log_says_where_it_was_buried_and_why(replica: Replica) -> None:
+    """Also when it is buried again: an operator reads there what to look at."""
+    event = an_event(PROPOSED)
+    with capture_logs() as lines:
+        letter = await buried(replica, event, reason="bug: KeyError")
+        await replica.send(resolving(letter, "replay"))
+        await buried(replica, event, reason="bug: KeyError")
+    told = [(line["event"], line.get("queue"), line.get("reason")) for line in lines if "actor" in line]
+    where = ("policy.tool-calls", "bug: KeyError")
+    assert [
+        ("dead_letter.buried", *where),
+        ("dead_letter.replay", None, None),
+        ("dead_letter.buried_again", *where),
+    ] == told
 
 
 class Waited(Database):
