@@ -143,7 +143,6 @@ class Sweeper:
             return await workspace_store.purge(connection, keep, EXPIRE_ROWS)
 
     def _answer_lost(self, work: Work, attempt: Attempt, ended: datetime) -> None:
-        log.warning("execution.unknown", call_id=attempt.call.call_id, tool=attempt.call.tool, fence=attempt.fence)
         outcome = Outcome(Event.GAVE_UP, error=rules.LOST_TEXT)
         if attempt.mode == "stage":
             outcome = rules.not_staged("Its worker was lost several times.")

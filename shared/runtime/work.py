@@ -75,6 +75,8 @@ class Change:
     detail: dict[str, Any] = field(default_factory=dict)
     #: What its line in the log tells beside, such as the conversation, and what metrics count by; the history does not.
     about: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether its line is a warning, for somebody has to look.
+    needs_somebody: bool = False
 
     def line(self, traceparent: str) -> dict[str, Any]:
         """Return what its line in the log tells."""
@@ -91,7 +93,7 @@ def _word(machine: str) -> str:
     return machine.replace("-", "_")
 
 
-_COLUMNS = tuple(name for name in Change.__slots__ if name != "about")
+_COLUMNS = tuple(name for name in Change.__slots__ if name not in {"about", "needs_somebody"})
 
 
 @cache
@@ -339,7 +341,8 @@ class UnitOfWork:
         bound = log.bind()
         shown = bound.is_enabled_for(logging.INFO)
         for change, traceparent, _ in changes:
-            if shown:
-                bound.info(f"{_word(change.machine)}.{change.event}", **change.line(traceparent))
+            if shown or change.needs_somebody:
+                tell = bound.warning if change.needs_somebody else bound.info
+                tell(f"{_word(change.machine)}.{change.event}", **change.line(traceparent))
             for count in self.counts:
                 count(change)

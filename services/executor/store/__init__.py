@@ -366,7 +366,8 @@ def record(
     """Hand over the history of an execution."""
     call = attempt.call
     about = {"conversation_id": call.conversation_id, "tool": call.tool, **attempt.asked_by}
-    change = Change(call.tenant, MACHINE.name, call.call_id, event, *states, worker, call.call_id, detail, about)
+    lost = states[1] is State.UNKNOWN and states[0] is not State.UNKNOWN
+    change = Change(call.tenant, MACHINE.name, call.call_id, event, *states, worker, call.call_id, detail, about, lost)
     work.record(change, key=key)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from placet.contracts.ids import derived_id, new_id
 from placet.contracts.messages import ToolCall, ToolCallFinished
@@ -73,6 +74,19 @@ async def test_a_lost_call_is_given_up_once_by_any_number_of_executors(place: Pr
     assert ("unknown", rules.LOST_TEXT, 1) == (answer.kind, answer.error, answer.attempt)
     assert 1 == len(gate.attempts)
     assert ["claimed", "gave_up"] == place.history(call)
+
+
+async def test_an_unknown_outcome_is_one_warning_that_says_whose_it_is(place: Premises) -> None:
+    """With tenant, conversation, tool and trace; nothing else says it a second time."""
+    with capture_logs() as lines:
+        async with open_house(place) as house:
+            call, _ = await a_lost_call(place, "wait")
+            await house.sweep("give-up-lost")
+            answer = await house.answers.get()
+    told = [line for line in lines if line["log_level"] == "warning" and line.get("call_id") == call.call_id]
+    names = ("event", "tenant", "conversation_id", "tool", "to_state", "trace_id")
+    of_call = (call.tenant, call.conversation_id, "wait", "unknown", answer.traceparent[3:35])
+    assert [("execution.gave_up", *of_call)] == [tuple(line[name] for name in names) for line in told]
 
 
 async def test_a_lost_repeatable_call_is_repeated_once_by_any_number_of_executors(place: Premises) -> None:

@@ -7,12 +7,16 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from placet.runtime.logging import set_up_logging
-from placet.runtime.work import Change
+from placet.runtime.work import Cause, Change, UnitOfWork, Work
+from tests.builders import NOON
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -116,6 +120,23 @@ def test_levels_below_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     caught = written(monkeypatch, "warning")
     structlog.get_logger("test").info("said")
     assert b"" == caught.getvalue()
+
+
+async def test_a_change_that_needs_somebody_is_a_warning() -> None:
+    """It is written where the log has no room for other changes."""
+
+    class Outbox:
+        def send(self, rows: list[object]) -> None:
+            """Send nothing."""
+
+    nobody: Any = None
+    units, work = UnitOfWork(nobody, cast("Any", Outbox())), Work(nobody, nobody, now=NOON, cause=Cause())
+    begun = Change("acme", "execution", "k-1", "claimed", None, "running", "w", "k-1")
+    work.tell(begun, replace(begun, event="gave_up", to_state="unknown", needs_somebody=True))
+    with capture_logs() as lines:
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+        await units.finish(work)
+    assert [("execution.gave_up", "warning")] == [(line["event"], line["log_level"]) for line in lines]
 
 
 def test_a_broker_that_is_away_is_told_by_us_alone(monkeypatch: pytest.MonkeyPatch) -> None:
