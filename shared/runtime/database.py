@@ -207,14 +207,18 @@ class Database:
         if self._pool is None:
             self._pool = asyncpg.create_pool(min_size=0, max_size=self._size, **self._options)
             await self._pool
+        asked = monotonic()
         try:
             raw = await self._pool.acquire(timeout=FREE_SECONDS)
         except TimeoutError:
-            reason = f"no connection was free within {FREE_SECONDS:g} seconds"
-            self._outages.miss(error=reason, address=self._address)
+            # Sooner, it was not waited for one that others use: a new one was to be made.
+            is_silent = monotonic() - asked < FREE_SECONDS
+            answers = f"the server did not answer within {self._options['timeout']:g} seconds"
+            reason = answers if is_silent else f"no connection was free within {FREE_SECONDS:g} seconds"
+            self._outages.miss(asked, error=reason, address=self._address)
             raise Outage(reason) from None
         except RAISED as error:
-            self._outages.miss(error=f"{type(error).__name__}: {error}", address=self._address)
+            self._outages.miss(asked, error=f"{type(error).__name__}: {error}", address=self._address)
             raise translated(error, lost=True) from None
         self._outages.meet()
         try:

@@ -24,10 +24,13 @@ class Outages:
         """Whether one was told that is not over."""
         return self._missed > 0
 
-    def miss(self, **told: object) -> None:
-        """Note that something failed because of it; only the first time is told."""
+    def miss(self, since: float | None = None, /, **told: object) -> None:
+        """Note that something failed because of it; only the first time is told.
+
+        `since` is when that began to wait for it, by the monotonic clock; None: just now.
+        """
         if not self._missed:
-            self._since = monotonic()
+            self._since = monotonic() if since is None else since
             log.warning(self.began, **told)
         self._missed += 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
 from placet.runtime.driver import DatabaseError
 from placet.runtime.sql import arrays, spread
+from tests.support.line import Line, to_postgres
 from tests.support.postgres import Databases
 from tests.support.system import until
 
@@ -82,6 +84,26 @@ async def test_a_database_that_is_away_is_told_once(databases: Databases) -> Non
         await database.close()
     assert [False] * 3 == before
     assert [("database.away", None), ("database.back", 3)] == told
+
+
+async def test_a_server_that_is_silent_is_told_as_that(databases: Databases) -> None:
+    """Nobody waited for a connection that others use; and it was away since it was first asked in vain."""
+    with databases.fresh(lambda _: None) as url:
+        line = Line(to_postgres(lambda: url))
+        await line.open()
+        line.silent = True
+        told = f"postgresql://postgres@127.0.0.1:{line.port}{urlsplit(url).path}?sslmode=disable&connect_timeout=0.5"
+        database = Database(told, service="dead_letters", pool_size=1)
+        with capture_logs() as logs:
+            with pytest.raises(DatabaseError, match="did not answer"):
+                await _nothing_in(database)
+            line.silent = False
+            await _nothing_in(database)
+        await database.close()
+        await line.close()
+    away, back = logs
+    assert ("database.away", "the server did not answer within 0.5 seconds") == (away["event"], away["error"])
+    assert ("database.back", True) == (back["event"], back["seconds"] >= 0.5)
 
 
 async def test_a_result_s_digest_is_that_of_what_the_database_gives_back(databases: Databases) -> None:
