@@ -243,19 +243,17 @@ def conversation_named(text: str | None) -> str:
     return "" if name.lower() in _NO_IDS or name.startswith(("{{", "local:")) else name
 
 
-def invalid(param: str, detail: str, kind: str = "invalid-request") -> Refused:
-    """Return the refusal of a parameter that is no such thing."""
-    fault = {"detail": detail, "pointer": "#/" + param.replace(".", "/")}
+def invalid(param: str, detail: str, kind: str = "invalid-request", *, is_header: bool = False) -> Refused:
+    """Return the refusal of a parameter, or of a header, that is no such thing."""
+    place = {"parameter": param} if is_header else {"pointer": "#/" + param.replace(".", "/")}
+    fault = {"detail": detail, **place}
     return Refused(f"`{param}` {detail}.", status=400, kind=kind, errors=[fault])
 
 
 def misnamed(where: str) -> Refused:
     """Return the refusal of a conversation's name, which stands in a header or in metadata."""
-    detail = "must be letters, digits, _ and -, at most 64"
-    if where.startswith("metadata."):
-        return invalid(where, detail)
-    fault = {"detail": detail, "parameter": where}
-    return Refused(f"`{where}` {detail}.", status=400, kind="invalid-request", errors=[fault])
+    is_header = not where.startswith("metadata.")
+    return invalid(where, "must be letters, digits, _ and -, at most 64", is_header=is_header)
 
 
 def unsupported(param: str, why: str) -> Refused:

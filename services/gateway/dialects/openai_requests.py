@@ -105,14 +105,14 @@ async def asked_again(deps: Deps, caller: Caller, snapshot: Snapshot, history: s
     async with reading(deps.runtime.database) as connection:
         rows = await connection.run(_QUERIES.written, tenant=caller.tenant, conversation_id=conversation_id)
     written = {row["message_id"] for row in rows}
-    while message_of(caller, conversation_id, f"{history}.{number}") in written:
+    while keyed_id(caller, conversation_id, f"{history}.{number}") in written:
         number += 1
     newest = max(number - 1, 0)
-    goes_on = is_answering(snapshot.log, message_of(caller, conversation_id, f"{history}.{newest}"))
+    goes_on = is_answering(snapshot.log, keyed_id(caller, conversation_id, f"{history}.{newest}"))
     return f"{history}.{newest if goes_on else number}"
 
 
-def message_of(caller: Caller, conversation_id: str, key: str) -> str:
+def keyed_id(caller: Caller, conversation_id: str, key: str) -> str:
     """Return the id of the caller's message with a key."""
     return derived_id("openai", conversation_id, caller.person, key)
 
@@ -154,7 +154,7 @@ async def ask(
     goal = _retold(goal, snapshot, decided | (_missed(snapshot, caller.person, behind) if behind else frozenset()))
     if not text:
         return goal
-    writing = Writing(text, message_of(caller, conversation_id, key) if key else new_id())
+    writing = Writing(text, keyed_id(caller, conversation_id, key) if key else new_id())
     taken = await deps.consents.take(caller, conversation_id, writing)
     if taken is None or taken.posted.taken_as is None:
         await deps.posts.post(caller, conversation_id, writing)
