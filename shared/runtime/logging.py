@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from pydantic_core import to_json
 
 from placet.contracts.sizes import is_longer
+
+log = structlog.get_logger(__name__)
 
 #: Tracebacks without the frames' locals: those hold keys, arguments and what people wrote.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
@@ -23,6 +28,18 @@ _TOLD_BY_US = ("error when creating transport", "Cancelling cause reader exited 
 
 def _is_news(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_TOLD_BY_US)
+
+
+def pass_over_lookups(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handle what a loop complains of, but for a name that was looked up for nobody any more.
+
+    uvloop goes on with that where connecting has ended, which has been told with its own reason.
+    """
+    error, future = context.get("exception"), context.get("future")
+    if isinstance(error, socket.gaierror) and future is not None and not isinstance(future, asyncio.Task):
+        log.debug("lookup.too_late", error=str(error))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _within_bounds(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

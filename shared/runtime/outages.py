@@ -18,6 +18,7 @@ class Outages:
     ended: str
     _missed: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
+    _ended_at: float = field(default=0.0, init=False)
 
     @property
     def on(self) -> bool:
@@ -27,8 +28,11 @@ class Outages:
     def miss(self, since: float | None = None, /, **told: object) -> None:
         """Note that something failed because of it; only the first time is told.
 
-        `since` is when that began to wait for it, by the monotonic clock; None: just now.
+        `since` is when that began to wait for it, by the monotonic clock; None: just now. What began to wait before the
+        last outage was over belongs to that one.
         """
+        if not self._missed and since is not None and since < self._ended_at:
+            return
         if not self._missed:
             self._since = monotonic() if since is None else since
             log.warning(self.began, **told)
@@ -38,4 +42,4 @@ class Outages:
         """Note that it was there."""
         if self._missed:
             log.warning(self.ended, **told, missed=self._missed, seconds=round(monotonic() - self._since, 1))
-            self._missed = 0
+            self._missed, self._ended_at = 0, monotonic()

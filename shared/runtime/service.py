@@ -28,7 +28,7 @@ from placet.runtime.bus import Bus, OnDelivery
 from placet.runtime.consumer import Consumer, Handler, Once
 from placet.runtime.database import Database, is_outage
 from placet.runtime.health import telling_health
-from placet.runtime.logging import set_up_logging
+from placet.runtime.logging import pass_over_lookups, set_up_logging
 from placet.runtime.outbox import Outbox
 from placet.runtime.rabbit import RabbitBus
 from placet.runtime.settings import Settings, default_credentials, refuse_unknown, what_is_wrong
@@ -203,6 +203,7 @@ async def run_until_told(service: Service, settings: Settings) -> None:
     """Run one service until SIGTERM or SIGINT, with health on its own port from the first moment."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(pass_over_lookups)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 import sqlalchemy as sa
+import uvloop
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import make_url
 from structlog.testing import capture_logs
@@ -16,6 +17,7 @@ from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
 from placet.runtime.driver import DatabaseError
+from placet.runtime.logging import pass_over_lookups
 from placet.runtime.sql import arrays, spread
 from tests.support.line import Line, to_postgres
 from tests.support.postgres import Databases
@@ -135,6 +137,28 @@ async def test_a_transaction_may_be_cancelled_while_it_begins(databases: Databas
         await _nothing_in(database)
         await database.close()
     assert complaints == []
+
+
+def test_a_host_that_does_not_resolve_in_time_is_told_by_its_outage_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """The loop of services looks a name up behind the back of who gave up: what comes of it is no error of ours."""
+    url = "postgresql://placet@db.invalid/placet?connect_timeout=0.000001"
+
+    async def given_up() -> None:
+        database = Database(url, service="dead_letters", pool_size=1)
+        asyncio.get_running_loop().set_exception_handler(pass_over_lookups)
+
+        async def was_too_late() -> bool:
+            assert not await database.ready()
+            return any(line["event"] == "lookup.too_late" for line in logs)
+
+        await until(was_too_late, "a look-up ends behind the back of who gave up")
+        await database.close()
+
+    with capture_logs() as logs:
+        uvloop.run(given_up())
+    told = [(line["event"], line["error"]) for line in logs if line["log_level"] != "debug"]
+    assert [("database.away", "it took too long to connect")] == told
+    assert [] == caplog.records
 
 
 async def _nothing_in(database: Database) -> None:
