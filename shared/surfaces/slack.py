@@ -201,5 +201,7 @@ class SlackSettings(Settings):
             places = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
             raise SlackMisconfigured(f"{path}: wrong or missing: {places}") from None
         except PlacetError as error:
-            raise SlackMisconfigured(f"{path} cannot be read as YAML") from error
+            cause = error.__cause__
+            why = f": {cause.strerror}" if isinstance(cause, OSError) else " as YAML"
+            raise SlackMisconfigured(f"PLACET_SLACK_FILE: {path} cannot be read{why}") from error
         return Slack(read.signing_secret, read.app_token, tuple(read.teams))

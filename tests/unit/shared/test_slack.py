@@ -84,6 +84,12 @@ def test_a_wrong_file_says_where_and_shows_no_secret(tmp_path: Path, text: str, 
     assert (problem in str(told.value), "xoxb" in str(told.value)) == (True, False)
 
 
+def test_a_file_that_is_missing_is_told_to_be(tmp_path: Path) -> None:
+    """Where it was not mounted, nobody looks for a mistake in it."""
+    with pytest.raises(SlackMisconfigured, match=r"^PLACET_SLACK_FILE: .* cannot be read: No such file or directory$"):
+        some_settings(slack_file=tmp_path / "slack.yaml").slack()
+
+
 def test_a_token_without_its_team_stops_the_start() -> None:
     """People are known by team and user: without the team nobody could be."""
     with pytest.raises(ValidationError, match="PLACET_SLACK_TEAM is missing") as told:
