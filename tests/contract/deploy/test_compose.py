@@ -136,6 +136,17 @@ def test_a_tool_reaches_broker_and_database_alone(container: str) -> None:
     assert {"rabbitmq", "postgres"} | provider == reached - executors
 
 
+@pytest.mark.parametrize("container", [*RUNS, "purge"])
+def test_an_empty_setting_takes_nothing_away_that_the_image_sets(container: str) -> None:
+    """Whoever leaves a line of the settings empty means the default, and services without these do not start."""
+    image = dict(re.findall(r"(PLACET_\w+)=(\S+)", (ROOT / "deploy" / "Dockerfile").read_text()))
+    # Our own rulebook is in the image, and mounted here.
+    image["PLACET_RULEBOOK"] = "/etc/placet/rules/rulebook.yaml"
+    told = CONTAINERS[container]["environment"]
+    lacking = {name for name, value in image.items() if told.get(name) != value}
+    assert (set() if container in RUNS else {"PLACET_RULEBOOK"}) == lacking
+
+
 def test_the_page_s_way_out_leads_to_no_service() -> None:
     """Whoever lets tools out as documented gives them the world, not the other services beside it."""
     page = (ROOT / "docs" / "write-a-tool.md").read_text()
