@@ -62,7 +62,7 @@ def test_no_container_sees_the_data_of_the_trial() -> None:
 
 def test_the_overrides_change_what_compose_has() -> None:
     """An image of one's own is not built over by Placet's, and an executor of its own pool has the way out."""
-    packages, way_out = (yaml.safe_load(re.sub(r"!\w+ ", "", text))["services"] for text in OVERRIDES)
+    packages, way_out = (yaml.safe_load(re.sub(r"!\w+", "", text))["services"] for text in OVERRIDES)
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
     own, its = packages["executor"]["volumes"], compose["services"]["executor"]["volumes"]
     assert "build: !reset null" in OVERRIDES[0]

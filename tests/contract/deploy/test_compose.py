@@ -136,6 +136,23 @@ def test_a_tool_reaches_broker_and_database_alone(container: str) -> None:
     assert {"rabbitmq", "postgres"} | provider == reached - executors
 
 
+def the_page_s_way_out() -> dict[str, Any]:
+    """Return the executor that the page lets out."""
+    page = (ROOT / "docs" / "write-a-tool.md").read_text()
+    (override,) = re.findall(r"```yaml\n(services:\n  executor-weather:.*?)```\n", page, re.DOTALL)
+    found: dict[str, Any] = yaml.safe_load(re.sub(r"!\w+", "", override))["services"]["executor-weather"]
+    return found
+
+
+def test_the_page_s_way_out_knows_no_secret_of_the_closed_executor() -> None:
+    """It reads what all do, and a file of its own name as every service does: Compose would add to the other's."""
+    page = (ROOT / "docs" / "write-a-tool.md").read_text()
+    assert "    env_file: !override\n" in page
+    read = {name: [Path(each["path"]).name for each in CONTAINERS[name]["env_file"]] for name in RUNS}
+    read["executor-weather"] = [Path(each["path"]).name for each in the_page_s_way_out()["env_file"]]
+    assert {name: ["all.env", f"{name}.env"] for name in read} == read
+
+
 @pytest.mark.parametrize("container", [*RUNS, "purge"])
 def test_an_empty_setting_takes_nothing_away_that_the_image_sets(container: str) -> None:
     """Whoever leaves a line of the settings empty means the default, and services without these do not start."""
@@ -149,9 +166,7 @@ def test_an_empty_setting_takes_nothing_away_that_the_image_sets(container: str)
 
 def test_the_page_s_way_out_leads_to_no_service() -> None:
     """Whoever lets tools out as documented gives them the world, not the other services beside it."""
-    page = (ROOT / "docs" / "write-a-tool.md").read_text()
-    (override,) = re.findall(r"```yaml\n(services:\n  executor-weather:.*?)```\n", page, re.DOTALL)
-    networks = yaml.safe_load(override)["services"]["executor-weather"]["networks"]
+    networks = the_page_s_way_out()["networks"]
     assert set(networks) <= COMPOSE["networks"].keys()
     assert not COMPOSE["networks"]["way-out"]
     assert neighbours(["tools"]) == neighbours(networks)
