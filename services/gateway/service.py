@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -86,7 +86,8 @@ class GatewayService(Service):
             seconds=settings.gateway_request_seconds,
         )
         read: dict[str, Any] = {"http": BoundedHttp, "bounds": bounds, "proxies": settings.gateway_trusted_proxies}
-        async with serving(self.app, **where, **read) as server:
+        async with AsyncExitStack() as listening:
+            server = await listening.enter_async_context(serving(self.app, **where, **read))
             self._servers.append(server)
             self._listening.set()
             async with super().running(own_bus=own_bus):
@@ -94,10 +95,11 @@ class GatewayService(Service):
                     yield
                 finally:
                     self._ready.clear()
-                    server.should_exit = True
                     self.hub.close()
                     self.decisions.close()
                     self.trials.close()
+                    # Who is being answered still needs the database and the broker.
+                    await listening.aclose()
 
 
 #: Events that wait for one slow client before its stream is closed.

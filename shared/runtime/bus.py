@@ -26,6 +26,10 @@ class PublishRefused(PublishFailed):
     """The carrier will never take this body: it is too large."""
 
 
+class BusStopped(PublishFailed):
+    """It failed because this process stops in order: nothing is away, and what is stored is sent by whoever runs on."""
+
+
 class PublishBlocked(PublishFailed):
     """The carrier is there and does not take what goes this way now: no such exchange or queue, or no right to it."""
 

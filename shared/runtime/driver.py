@@ -63,6 +63,10 @@ class Outage(DatabaseError):
     """It says nothing about the statement: connection lost or refused, deadlock, server stopping, lock not free."""
 
 
+class Stopping(Outage):
+    """The service hangs up, because it stops in order; nothing is away."""
+
+
 class BadDatabaseUrl(PlacetError):
     """The URL of the database cannot be used; the message is one line for whoever wrote it."""
 

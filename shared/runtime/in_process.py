@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, key_matches, retry_delay
-from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed
+from placet.runtime.bus import ATTEMPT_HEADER, BusStopped, Delivery, OnDelivery, PublishFailed
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ class InProcessBus:
         """Deliver to every bound queue; return when all have handled it."""
         del message_id, persistent
         if not self._running:
-            raise PublishFailed("the bus is stopped")
+            raise BusStopped("the bus is stopped")
         bound = [queue for queue in self._queues.values() if queue.takes(destination)]
         if not bound and mandatory:
             raise PublishFailed(f"{destination.exchange}/{destination.key}: no queue is bound")

@@ -23,7 +23,7 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, event_from
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
-from placet.runtime.bus import Bus, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.bus import Bus, BusStopped, PublishBlocked, PublishFailed, PublishRefused
 from placet.runtime.letters import bury_cut
 from placet.runtime.outages import Outages
 
@@ -210,6 +210,8 @@ class Outbox:
                     await self._publish(way, [each])
                 return
             await self._bury(way, *events[0], str(error))
+        except BusStopped:
+            self._failed(events)
         except PublishBlocked as error:
             outages = self._blocked.setdefault(way.destination.exchange, Outages(*_OUTAGE))
             outages.miss(exchange=way.destination.exchange, error=str(error))

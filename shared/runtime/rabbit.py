@@ -30,7 +30,15 @@ from placet.contracts.topology import (
     retry_delay,
     retry_name,
 )
-from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.bus import (
+    ATTEMPT_HEADER,
+    BusStopped,
+    Delivery,
+    OnDelivery,
+    PublishBlocked,
+    PublishFailed,
+    PublishRefused,
+)
 from placet.runtime.declaring import DECLARE_SECONDS, declare_topology
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
@@ -150,7 +158,7 @@ class RabbitBus:
         self._opening, self._carefully = asyncio.Lock(), asyncio.Lock()
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._consuming = True
+        self._consuming, self._stopped = True, False
 
     def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
         """Consume `spec`; it is declared with its bindings at start."""
@@ -219,7 +227,7 @@ class RabbitBus:
             self._blocked.discard(place.exchange)
         except _FAILURES as error:
             _leave_if_told(error)
-            failed = _failure(error)
+            failed = BusStopped if self._stopped else _failure(error)
             if failed is PublishBlocked:
                 self._blocked.add(place.exchange)
             raise failed(f"{place.exchange}/{place.key}: {type(error).__name__} {error}") from error
@@ -304,6 +312,7 @@ class RabbitBus:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
+        self._stopped = True
         await _close(self._connection)
 
     async def connected(self) -> bool:

@@ -20,7 +20,7 @@ from starlette.routing import Match
 
 from placet.contracts.errors import Refused
 from placet.runtime.database import is_outage
-from placet.runtime.driver import DatabaseError
+from placet.runtime.driver import DatabaseError, Stopping
 from placet.runtime.watchdog import TooLong
 from placet.surfaces.texts import LANGUAGES, accepted, language_of, text
 
@@ -197,8 +197,12 @@ async def _database(request: Request, error: Exception) -> JSONResponse:
     if not is_outage(error):
         return await _bug(request, error)
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
-    title, language = "The database is away; try again soon.", wished(request)
-    return problem(503, title, kind="unavailable", headers=headers, language=language)
+    language = wished(request)
+    if isinstance(error, Stopping):
+        return problem(
+            503, "This server is stopping; try again.", kind="unavailable", headers=headers, language=language
+        )
+    return problem(503, "The database is away; try again soon.", kind="unavailable", headers=headers, language=language)
 
 
 async def _too_dear(request: Request, error: Exception) -> JSONResponse:

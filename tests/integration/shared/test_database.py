@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
-from placet.runtime.driver import DatabaseError
+from placet.runtime.driver import DatabaseError, Stopping
 from placet.runtime.logging import pass_over_lookups
 from placet.runtime.sql import arrays, spread
 from tests.support.line import Line, to_postgres
@@ -106,6 +106,22 @@ async def test_a_server_that_is_silent_is_told_as_that(databases: Databases) -> 
     away, back = logs
     assert ("database.away", "the server did not answer within 0.5 seconds") == (away["event"], away["error"])
     assert ("database.back", True) == (back["event"], back["seconds"] >= 0.5)
+
+
+async def test_a_database_that_is_closed_in_order_is_not_away(databases: Databases) -> None:
+    """Operators wait for `database.away`: whoever comes in the moment of a stop is told of that alone."""
+    with databases.fresh(lambda _: None) as url, capture_logs() as logs:
+        database = Database(url, service="dead_letters", pool_size=1)
+        assert not await database.ready()
+        async with database.single():
+            closing = asyncio.create_task(database.close())
+            await asyncio.sleep(0)
+            with pytest.raises(Stopping, match="stopping"):
+                await _nothing_in(database)
+        await closing
+        with pytest.raises(Stopping, match="stopping"):
+            await _nothing_in(database)
+    assert [] == logs
 
 
 async def test_a_result_s_digest_is_that_of_what_the_database_gives_back(databases: Databases) -> None:

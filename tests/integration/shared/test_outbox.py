@@ -17,6 +17,7 @@ from placet.contracts.messages.tool_calls import LEFT_OUT
 from placet.contracts.topology import Destination
 from placet.runtime.bus import Bus, Delivery, PublishBlocked, PublishFailed, PublishRefused
 from placet.runtime.database import Database
+from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import ENVELOPE_BYTES_MAX, Outbox
 from placet.runtime.queries import query
 from placet.runtime.work import UnitOfWork
@@ -312,3 +313,14 @@ async def test_an_exchange_that_alone_takes_nothing_is_told_once(database: Datab
     told = [(line["event"], line.get("exchange")) for line in lines if line["event"].startswith("outbox.")]
     assert [("outbox.publish_failed", "tool-results"), ("outbox.publishes_again", "tool-results")] == told
     assert 5 == len(broker.taken)
+
+
+async def test_what_comes_after_the_bus_has_stopped_is_left_and_no_outage(database: Database) -> None:
+    """In an orderly stop nothing is away: the row is sent by whoever runs on, or by the next start."""
+    outbox = Outbox(database, InProcessBus())
+    with capture_logs() as logs:
+        async with UnitOfWork(database, outbox).begin() as work:
+            work.emit(a_reply("late"))
+        await outbox.drain()
+    ((left,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
+    assert (1, []) == (left, logs)
