@@ -22,8 +22,14 @@ _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.Except
 _ERROR_BYTES_MAX = 256 * 1024
 _NOISY = ("faststream", "aio_pika", "aiormq", "uvicorn.error", "uvicorn.access", "httpx", "httpcore")
 
-#: What aiormq says of a broker that is away, once for each try; `broker.away` tells it.
-_TOLD_BY_US = ("error when creating transport", "Cancelling cause reader exited abnormally")
+#: What aiormq says of a broker that goes or is away, once for each try and each channel that waits; `broker.away` tells
+#: it with its reason, and who waited tells what for.
+_TOLD_BY_US = (
+    "error when creating transport",
+    "Cancelling cause reader exited abnormally",
+    "Unexpected connection close from remote",
+    "Closing channel",
+)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -87,4 +93,5 @@ def set_up_logging(level: str = "info", fmt: str = "json") -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
-    logging.getLogger("aiormq.connection").addFilter(_is_news)
+    for name in ("aiormq.connection", "aiormq.channel"):
+        logging.getLogger(name).addFilter(_is_news)

@@ -22,14 +22,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError, ChannelClosed, ChannelPreconditionFailed, DeliveryError
 
 from placet.contracts.ids import new_id
-from placet.contracts.topology import (
-    DEAD_LETTERS,
-    QUEUES,
-    Destination,
-    QueueSpec,
-    retry_delay,
-    retry_name,
-)
+from placet.contracts.topology import DEAD_LETTERS, QUEUES, Destination, QueueSpec, retry_delay, retry_name
 from placet.runtime.bus import (
     ATTEMPT_HEADER,
     BusStopped,
@@ -159,6 +152,7 @@ class RabbitBus:
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._consuming, self._stopped = True, False
+        self._outages = Outages("broker.away", "broker.back")
 
     def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
         """Consume `spec`; it is declared with its bindings at start."""
@@ -250,9 +244,9 @@ class RabbitBus:
         if self._declare:
             specs = {spec.name: spec for spec in (*QUEUES, *self._specs)}.values()
             # First: FastStream leaves a connection behind, and a warning, where there is no broker.
-            await _patiently(self._connect)
-            await _patiently(partial(declare_topology, self._url, specs))
-        await _patiently(self._open)
+            await _patiently(self._connect, self._outages)
+            await _patiently(partial(declare_topology, self._url, specs), self._outages)
+        await _patiently(self._open, self._outages)
         self._keeper = asyncio.create_task(self._keep_open())
 
     async def _keep_open(self) -> None:
@@ -266,7 +260,7 @@ class RabbitBus:
             self._broken.clear()
             if self._consuming and not await self.ready():
                 try:
-                    await _patiently(self._open)
+                    await _patiently(self._open, self._outages)
                 except Exception:
                     # Whatever it is: a service without a broker must not stay that way.
                     log.exception("broker.open_failed")
@@ -292,8 +286,14 @@ class RabbitBus:
         name = {"connection_name": f"placet-{self._service}"}
         async with asyncio.timeout(DECLARE_SECONDS):
             self._connection = made = await aiormq.connect(self._url, client_properties=cast("Any", name))
-        made.closing.add_done_callback(self._note_closed)
+        made.closing.add_done_callback(self._note_lost)
         return made
+
+    def _note_lost(self, closing: asyncio.Future[Any]) -> None:
+        if not self._stopped:
+            error = None if closing.cancelled() else closing.exception()
+            self._outages.miss(error=_told(error) if error else "the connection was lost")
+        self._note_closed(closing)
 
     def _note_closed(self, closing: asyncio.Future[Any]) -> None:
         if not closing.cancelled():
@@ -374,16 +374,20 @@ def _leave_if_told(error: BaseException) -> None:
         raise error
 
 
-async def _patiently(reach: Callable[[], Awaitable[object]]) -> None:
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+async def _patiently(reach: Callable[[], Awaitable[object]], outages: Outages) -> None:
     """Do what needs the broker, again and again while it is away or says no, which the log says once."""
-    (pause, longest), outages = PAUSES_SECONDS, Outages("broker.away", "broker.back")
+    pause, longest = PAUSES_SECONDS
     while True:
         try:
             await reach()
         except _FAILURES as error:
             _leave_if_told(error)
             refused = "; is the virtual host there, for this user?" if "Connection.Close" in str(error) else ""
-            outages.miss(error=f"{type(error).__name__}: {error}{refused}")
+            outages.miss(error=f"{_told(error)}{refused}")
         else:
             outages.meet()
             return

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 import aiormq
 import pytest
 from aio_pika import RobustConnection
+from aiormq.abc import ChannelFrame
+from aiormq.connection import Connection
 from structlog.testing import capture_logs
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
@@ -19,6 +21,7 @@ from placet.runtime import rabbit
 from placet.runtime.bus import Delivery, OnDelivery, PublishBlocked, PublishFailed, PublishRefused
 from placet.runtime.declaring import declare_topology
 from placet.runtime.driver import Outage
+from placet.runtime.outages import Outages
 from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently
 from tests.support.rabbitmq import VirtualHosts, delete_queues
 from tests.support.system import until
@@ -216,6 +219,21 @@ async def test_a_consumer_whose_queue_went_comes_back_with_the_queue(rabbitmq_ur
     assert [b"after"] == taken.bodies
 
 
+async def test_a_connection_that_the_broker_closes_is_told_in_two_lines(rabbitmq_url: str) -> None:
+    """The first says why, also where the next try succeeds: of the client's own lines nobody has need."""
+    with capture_logs() as lines:
+        async with running(rabbitmq_url, queue("agent.messages"), taken=Taken()) as bus:
+            connection = bus._connection
+            assert isinstance(connection, Connection)
+            unasked = ChannelFrame.marshall(channel_number=999, frames=[aiormq.spec.Basic.Ack(delivery_tag=1)])
+            await connection.write_queue.put(unasked)
+            await until(lambda: asyncio.sleep(0, len(lines) == 2), "it is back")
+    assert [("broker.away", "warning"), ("broker.back", "warning")] == [
+        (line["event"], line["log_level"]) for line in lines
+    ]
+    assert "CHANNEL_ERROR" in lines[0]["error"]
+
+
 async def test_what_a_dying_connection_cancels_is_tried_again() -> None:
     """The client cancels what waits for an answer; who opens the connection again must not end with it."""
     waiting: list[asyncio.Future[None]] = []
@@ -226,7 +244,7 @@ async def test_what_a_dying_connection_cancels_is_tried_again() -> None:
             waiting[0].cancel()
             await waiting[0]
 
-    await _patiently(reach)
+    await _patiently(reach, Outages("broker.away", "broker.back"))
     assert 2 == len(waiting)
 
 
@@ -277,7 +295,7 @@ async def test_whoever_is_told_to_end_ends() -> None:
         begun.set()
         await asyncio.get_running_loop().create_future()
 
-    task = asyncio.create_task(_patiently(reach))
+    task = asyncio.create_task(_patiently(reach, Outages("broker.away", "broker.back")))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

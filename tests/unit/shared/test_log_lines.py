@@ -140,11 +140,13 @@ async def test_a_change_that_needs_somebody_is_a_warning() -> None:
 
 
 def test_a_broker_that_is_away_is_told_by_us_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library's own line for each try is left out; what else it has to say of a connection is written."""
+    """The library's own lines for each try and each channel are left out; what else it says is written."""
     caught = written(monkeypatch, "info")
     library = logging.getLogger("aiormq.connection")
     library.error("error when creating transport: %r", OSError())
     library.warning("Cancelling cause reader exited abnormally", exc_info=OSError())
+    library.error('Unexpected connection close from remote "%s", %r', "amqp://broker", 320)
+    logging.getLogger("aiormq.channel").warning("Closing channel %r because RPC call %s cancelled", 1, "Declare")
     library.warning("Connection %r was blocked by: %r", "c", "memory")
     assert ["Connection 'c' was blocked by: 'memory'"] == [
         json.loads(line)["event"] for line in caught.getvalue().splitlines()

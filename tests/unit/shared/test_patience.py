@@ -6,6 +6,7 @@ from aiormq.exceptions import AMQPConnectionError, ConnectionInternalError, Inva
 from pamqp.commands import Connection
 from structlog.testing import capture_logs
 
+from placet.runtime.outages import Outages
 from placet.runtime.rabbit import _patiently
 
 
@@ -18,7 +19,7 @@ async def test_a_start_goes_on_when_the_broker_lets_it() -> None:
             raise error
 
     with capture_logs() as logs:
-        await _patiently(reach)
+        await _patiently(reach, Outages("broker.away", "broker.back"))
     assert ([], ["broker.away", "broker.back"]) == (errors, [entry["event"] for entry in logs])
 
 
@@ -31,5 +32,5 @@ async def test_a_virtual_host_that_is_not_there_is_named_as_the_cause() -> None:
             raise error
 
     with capture_logs() as logs:
-        await _patiently(reach)
+        await _patiently(reach, Outages("broker.away", "broker.back"))
     assert logs[0]["error"].endswith("; is the virtual host there, for this user?")
