@@ -6,8 +6,6 @@ holding up everything else in its process. RE2 knows neither look-arounds nor ba
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
 from functools import lru_cache
 
 import re2
@@ -18,10 +16,6 @@ _KEPT = 1_000
 
 #: Characters of a pattern. Reading one may take a fifth of a millisecond for two of them, whatever comes of it.
 PATTERN_MAX = 1_000
-
-
-#: Bytes by which texts are told apart that a pattern may be found in.
-_RANGE_BYTES = 32
 
 
 class NoPattern(ValueError):
@@ -62,19 +56,6 @@ def cost(pattern: str, text: str) -> int:
     """Return steps of a pattern by characters of a text, some 12 ns each where RE2 follows all ways at once."""
     size: int = compiled(pattern).programsize
     return size * len(text)
-
-
-def anchored_range(pattern: str) -> tuple[bytes, bytes]:
-    """Return between which two texts, in UTF-8, all stand that a pattern is found in; wide where nobody can tell.
-
-    That is so where it need not begin where the text does.
-    """
-    # What follows a `^` is found there alone, unless the `^` is repeated or one of several ways.
-    if re.match(r"\^[^*?+{]", pattern) and "|" not in pattern:
-        with suppress(NoPattern, re2.error):
-            least, most = compiled(f"{pattern}(?s:.*)").possiblematchrange(_RANGE_BYTES)
-            return least, most
-    return b"", b"\xff"
 
 
 def matches(pattern: str, text: str) -> bool:

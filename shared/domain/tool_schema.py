@@ -70,18 +70,12 @@ def argument_names(parameters: dict[str, Any]) -> frozenset[str] | None:
     return frozenset(parameters.get("properties", {})) if is_closed else None
 
 
-def schema_at(parameters: dict[str, Any], path: Sequence[str]) -> tuple[Any, Mapping[str, Any]] | None:
-    """Return what is said of the argument at a path, and all that stands in the schema by what a reference to it is.
-
-    None where the path leads into what is no object: elements of lists have no names.
-    """
-    schema: Any = parameters
+def said_at(parameters: dict[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
+    """Return what a schema says plainly of the argument at a path, or of what it refers to; empty for nothing."""
     places = _by_place(parameters)
-    for name in path:
-        if "object" not in _kinds(schema, places, {}):
-            return None
-        schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
-    return schema, places
+    schema = _at(parameters, path, places)
+    said = places.get(unquote(schema["$ref"])) if isinstance(schema, dict) and "$ref" in schema else schema
+    return said if isinstance(said, dict) else {}
 
 
 def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
@@ -89,8 +83,19 @@ def kinds_at(parameters: dict[str, Any], path: Sequence[str]) -> frozenset[str]:
 
     None where the path leads into what is no object: elements of lists have no names.
     """
-    found = schema_at(parameters, path)
-    return frozenset() if found is None else _kinds(*found, {})
+    places = _by_place(parameters)
+    schema = _at(parameters, path, places)
+    return frozenset() if schema is None else _kinds(schema, places, {})
+
+
+def _at(parameters: dict[str, Any], path: Sequence[str], places: Mapping[str, Any]) -> Any:
+    """Return the schema of the argument at a path; None where that leads into what is no object."""
+    schema: Any = parameters
+    for name in path:
+        if "object" not in _kinds(schema, places, {}):
+            return None
+        schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
+    return schema
 
 
 def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:

@@ -6,16 +6,17 @@ Every check yields its problem with the steps to the place that its author has t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import Any
 
 from placet.domain.catalog import ToolSpec
-from placet.domain.schema_room import Kind, Room, room_at
-from placet.domain.tool_schema import kinds_at
+from placet.domain.tool_schema import kinds_at, said_at
 from placet.domain.yaml_source import Steps
 from placet.policy.rulebook.entries import ApprovalEntry
 from placet.policy.rules.conditions import known_steps
-from placet.policy.rules.grants import fits_glob, lengths_of_glob
+from placet.policy.rules.grants import fits_glob
 
-_KINDS: dict[Kind, set[str]] = {"number": {"number", "integer"}, "string": {"string"}}
+_NUMBERS, _TEXTS = frozenset({"number", "integer"}), frozenset({"string"})
 
 
 def useless_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator[tuple[Steps, str]]:
@@ -37,7 +38,7 @@ def useless_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator[
 def _wrong_kind(name: str, glob: str, tools: Sequence[ToolSpec]) -> str:
     """Return in which tool an argument is of another kind: there it would say nothing, and nobody would be told."""
     path = name.split(".")
-    wanted = _KINDS["string" if glob else "number"]
+    wanted = _TEXTS if glob else _NUMBERS
     for spec in tools:
         kinds = kinds_at(spec.parameters, path)
         if kinds & wanted:
@@ -48,39 +49,52 @@ def _wrong_kind(name: str, glob: str, tools: Sequence[ToolSpec]) -> str:
         if glob:
             return f"{argument} is no text, so it fits no {glob!r}"
         told = f"{argument} is no number that could be smaller"
-        room = room_at(spec.parameters, path, "string")
-        if room is not None and not _is_one(room):
+        values = _values(said_at(spec.parameters, path))
+        if "string" in kinds and (values is None or len(values) > 1):
             return f"{told}; of a text say which may be: '{name}=*…'"
         return f"{told}, so it must always be equal: leave it out"
     return ""
 
 
-def _no_room(name: str, glob: str, having: Mapping[str, dict[str, object]]) -> str:
-    """Return why an argument could vary in none of the tools that have it; empty where it could in one."""
-    path, problem = name.split("."), ""
-    for tool, parameters in having.items():
-        room = room_at(parameters, path, "string" if glob else "number")
-        argument = f"argument {name!r} of {tool}"
-        if room is None or (_is_one(room) if glob else not room.has_smaller()):
-            of = "text" if glob else "number from 0 on"
-            problem = problem or f"{argument} has room for one {of} at most, so it must always be equal: leave it out"
-        elif glob and not _fits(glob, room):
-            problem = problem or f"argument {name!r} of {tool} takes no text that fits {glob!r}"
-        else:
+def _no_room(name: str, glob: str, having: Mapping[str, dict[str, Any]]) -> str:
+    """Return why an argument could vary in none of the tools that have it; empty where it could in one.
+
+    Only what is said plainly is looked at: values, a least and a most, how long a text may be.
+    """
+    path = name.split(".")
+    problems = [_why_equal(name, tool, glob, said_at(parameters, path)) for tool, parameters in having.items()]
+    return problems[0] if all(problems) else ""
+
+
+def _why_equal(name: str, tool: str, glob: str, said: Mapping[str, Any]) -> str:
+    argument, values = f"argument {name!r} of {tool}", _values(said)
+    if glob:
+        texts = None if values is None else {each for each in values if isinstance(each, str)}
+        is_one = texts is not None and len(texts) <= 1
+        fits = any(fits_glob(each, glob) for each in texts) if texts is not None else _is_short_enough(glob, said)
+        if not is_one:
+            return "" if fits else f"{argument} takes no text that fits {glob!r}"
+    elif values is not None:
+        if len({each for each in values if isinstance(each, int | float) and each >= 0}) > 1:
             return ""
-    return problem
+    elif _least(said) < _most(said):
+        return ""
+    of = "text" if glob else "number from 0 on"
+    return f"{argument} has room for one {of} at most, so it must always be equal: leave it out"
 
 
-def _is_one(room: Room) -> bool:
-    texts = room.texts()
-    return texts is not None and len(texts) <= 1
+def _values(said: Mapping[str, Any]) -> Sequence[Any] | None:
+    """Return the only values that there may be; None where they are not counted."""
+    return [said["const"]] if "const" in said else said.get("enum")
 
 
-def _fits(glob: str, room: Room) -> bool:
-    texts = room.texts()
-    if texts is not None:
-        return any(fits_glob(text, glob) for text in texts)
-    beginning = glob.replace("?", "*").partition("*")[0]
-    if beginning == glob:
-        return room.takes(glob)
-    return room.may_take(beginning, *lengths_of_glob(glob))
+def _is_short_enough(glob: str, said: Mapping[str, Any]) -> bool:
+    return len(glob.replace("*", "")) <= float(said.get("maxLength", inf))
+
+
+def _least(said: Mapping[str, Any]) -> float:
+    return float(max(0, said.get("minimum", 0), said.get("exclusiveMinimum", 0)))
+
+
+def _most(said: Mapping[str, Any]) -> float:
+    return float(min(said.get("maximum", inf), said.get("exclusiveMaximum", inf)))

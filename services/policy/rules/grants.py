@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from math import inf
 from typing import Any
 from unicodedata import is_normalized
 
@@ -135,14 +134,6 @@ def fits_glob(text: str, glob: str) -> bool:
     # As many as the glob has: no star stands for what parts them.
     names = zip(_BETWEEN_NAMES.split(text), _BETWEEN_NAMES.split(glob), strict=True)
     return all(name == asked or name.strip(".") for name, asked in names)
-
-
-def lengths_of_glob(glob: str) -> tuple[int, float]:
-    """Return how many characters a text that fits a glob has at least and at most."""
-    # Nothing and dots alone are no name where a star stands for some of it.
-    added = sum("*" in name and not name.replace("*", "").strip(".") for name in _BETWEEN_NAMES.split(glob))
-    length = len(glob.replace("*", ""))
-    return length + added, inf if "*" in glob else length
 
 
 def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
