@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from placet.contracts.permit import Turn
+from placet.contracts.permit import AnswerPlace
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
@@ -23,7 +23,7 @@ class Parked:
     #: The envelope, as it came.
     body: str
     #: Where it stands in its answer; None where it may run beside others.
-    turn: Turn | None = None
+    place: AnswerPlace | None = None
 
 
 async def count_parked(connection: Connection, pools: Sequence[str]) -> dict[str, int]:
@@ -38,14 +38,14 @@ async def some_tenants(connection: Connection) -> set[str]:
 
 async def park(connection: Connection, several: Sequence[Parked]) -> None:
     """Keep permits; the same event twice is one."""
-    turns = [each.turn for each in several]
+    places = [each.place for each in several]
     await connection.run(
         QUERIES.park,
         **{f"{name}s": [getattr(each, name) for each in several] for name in ("event_id", "pool", "tenant")},
         bodies=[each.body for each in several],
-        answers=[turn and turn.answer for turn in turns],
-        positions=[turn and turn.position for turn in turns],
-        ends=[turn and turn.expires_at for turn in turns],
+        answers=[place and place.answer for place in places],
+        positions=[place and place.position for place in places],
+        ends=[place and place.expires_at for place in places],
     )
 
 

@@ -30,7 +30,7 @@ from placet.contracts.messages import (
     StagedCallPermitted,
     ToolCallPermitted,
 )
-from placet.contracts.permit import comes_after, turn_of
+from placet.contracts.permit import answer_place, comes_after
 from placet.contracts.topology import executor_queue
 from placet.executor.parked_store import Parked
 from placet.runtime.bus import Bus, ComesAgain, Delivery, OnDelivery
@@ -265,19 +265,19 @@ def _parked(delivery: Delivery, items: Sequence[Any]) -> Parked | None:
     if not isinstance(event_id := item.get("id"), str) or not event_id or "\0" in event_id + tenant:
         return None
     pool = delivery.queue.removeprefix(executor_queue("").name)
-    return Parked(event_id, pool, tenant, delivery.body.decode(), turn_of(item["data"].get("permit")))
+    return Parked(event_id, pool, tenant, delivery.body.decode(), answer_place(item["data"].get("permit")))
 
 
 def _in_turn(delivery: Delivery, items: Sequence[Any]) -> tuple[list[Any], list[Parked]]:
     """Return those of a delivery's events that may enter, and permits that come after others of their answers in it."""
-    turns = [turn_of(data.get("permit")) if isinstance(data := _data_of(item), dict) else None for item in items]
+    places = [answer_place(data.get("permit")) if isinstance(data := _data_of(item), dict) else None for item in items]
     first: dict[str, int] = {}
-    for each in filter(None, turns):
+    for each in filter(None, places):
         first[each.answer] = min(each.position, first.get(each.answer, each.position))
     enter, behind = list[Any](), list[Parked]()
-    for turn, item in zip(turns, items, strict=True):
+    for place, item in zip(places, items, strict=True):
         # Of one that comes twice, both are first: the claim knows them.
-        if turn is None or turn.position == first[turn.answer]:
+        if place is None or place.position == first[place.answer]:
             enter.append(item)
         elif parked := parked_from(replace(delivery, body=to_json([item]))):
             behind.append(parked)

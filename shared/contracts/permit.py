@@ -234,7 +234,7 @@ def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call doe
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AnswerPlace:
     """Where a call stands among those of its answer, which run one after the other, and how long its permit is good."""
 
     answer: str
@@ -242,8 +242,8 @@ class Turn:
     expires_at: datetime
 
 
-def turn_of(token: object) -> Turn | None:
-    """Return a call's turn as its permit says itself, unverified: enough to wait, not to run anything.
+def answer_place(token: object) -> AnswerPlace | None:
+    """Return a call's place in its answer as its permit says itself, unverified: enough to wait, not to run anything.
 
     None where it may run beside others.
     """
@@ -252,7 +252,7 @@ def turn_of(token: object) -> Turn | None:
         answer, position = claims.get("answer"), int(claims.get("position", 0))
         if not isinstance(answer, str) or not _ANSWER.fullmatch(answer) or not 0 <= position <= _POSITION_MAX:
             return None
-        return Turn(answer, position, datetime.fromtimestamp(claims["exp"], UTC))
+        return AnswerPlace(answer, position, datetime.fromtimestamp(claims["exp"], UTC))
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, OSError):
         return None
 

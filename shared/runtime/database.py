@@ -22,7 +22,7 @@ import structlog
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import make_url
 
-from placet.runtime.driver import RAISED, DatabaseError, Outage, Stopping, pool_options, translated
+from placet.runtime.driver import RAISED, DatabaseClosed, DatabaseError, Outage, pool_options, translated
 from placet.runtime.outages import Outages
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -219,7 +219,7 @@ class Database:
             raise Outage(reason) from None
         except RAISED as error:
             if self._pool.is_closing():
-                raise Stopping("the service is stopping") from None
+                raise DatabaseClosed("the service is stopping") from None
             self._outages.miss(asked, error=f"{type(error).__name__}: {error}", address=self._address)
             raise translated(error, lost=True) from None
         self._outages.meet()

@@ -63,7 +63,7 @@ class Outage(DatabaseError):
     """It says nothing about the statement: connection lost or refused, deadlock, server stopping, lock not free."""
 
 
-class Stopping(Outage):
+class DatabaseClosed(Outage):
     """The service hangs up, because it stops in order; nothing is away."""
 
 

@@ -20,7 +20,7 @@ from starlette.routing import Match
 
 from placet.contracts.errors import Refused
 from placet.runtime.database import is_outage
-from placet.runtime.driver import DatabaseError, Stopping
+from placet.runtime.driver import DatabaseClosed, DatabaseError
 from placet.runtime.watchdog import TooLong
 from placet.surfaces.texts import LANGUAGES, accepted, language_of, text
 
@@ -198,7 +198,7 @@ async def _database(request: Request, error: Exception) -> JSONResponse:
         return await _bug(request, error)
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
     language = wished(request)
-    if isinstance(error, Stopping):
+    if isinstance(error, DatabaseClosed):
         return problem(
             503, "This server is stopping; try again.", kind="unavailable", headers=headers, language=language
         )

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
-from placet.runtime.driver import DatabaseError, Stopping
+from placet.runtime.driver import DatabaseClosed, DatabaseError
 from placet.runtime.logging import pass_over_lookups
 from placet.runtime.sql import arrays, spread
 from tests.support.line import Line, to_postgres
@@ -116,10 +116,10 @@ async def test_a_database_that_is_closed_in_order_is_not_away(databases: Databas
         async with database.single():
             closing = asyncio.create_task(database.close())
             await asyncio.sleep(0)
-            with pytest.raises(Stopping, match="stopping"):
+            with pytest.raises(DatabaseClosed, match="stopping"):
                 await _nothing_in(database)
         await closing
-        with pytest.raises(Stopping, match="stopping"):
+        with pytest.raises(DatabaseClosed, match="stopping"):
             await _nothing_in(database)
     assert [] == logs
 

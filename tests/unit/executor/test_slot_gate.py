@@ -12,7 +12,7 @@ import pytest
 from pydantic_core import from_json, to_json
 
 from placet.contracts.messages import ToolCallPermitted
-from placet.contracts.permit import turn_of
+from placet.contracts.permit import answer_place
 from placet.executor.parked_store import Parked
 from placet.executor.slot_gate import NoSlot, SlotGate
 from placet.runtime.bus import ATTEMPT_HEADER, ComesAgain, Delivery
@@ -240,9 +240,9 @@ async def test_of_an_answer_the_first_enters_and_the_others_are_parked() -> None
         {"answer": "t:1", "exp": None},
     ],
 )
-def test_a_turn_that_is_none_is_nobodys(claims: dict[str, Any]) -> None:
+def test_a_place_that_is_none_is_nobodys(claims: dict[str, Any]) -> None:
     """A permit was not verified yet: what could not be stored or compared waits for nothing."""
-    assert turn_of(_permit(claims)["data"]["permit"]) is None
+    assert answer_place(_permit(claims)["data"]["permit"]) is None
 
 
 def _permit(claims: dict[str, Any]) -> dict[str, Any]:
