@@ -54,15 +54,13 @@ async def _keep_at_last(letter: rules.Letter, units: UnitOfWork) -> None:
 async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
     async with units.begin() as work:
         if await store.add_letter(work.connection, letter):
-            buried = _change(letter.tenant, letter.dead_letter_id, "buried", None, State.OPEN, letter.service)
-            work.record(replace(buried, about=_about(letter)))
+            work.record(_buried(letter, letter.dead_letter_id, "buried", None, State.OPEN))
             return
         known = await store.load_letter(work.connection, letter.dead_letter_id)
         if known is not None and known.state == State.REPLAYED:
             to = MACHINE.next_state(State.REPLAYED, Event.BURIED_AGAIN)
             await store.move_letter(work, known, to, again=letter)
-            again = _change(letter.tenant, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to, letter.service)
-            work.record(replace(again, about=_about(letter)))
+            work.record(_buried(letter, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to))
 
 
 async def measure(database: Database) -> int:
@@ -112,6 +110,11 @@ def _send_back(work: Work, letter: rules.KeptLetter) -> None:
 
 def _about(letter: rules.Letter) -> dict[str, str]:
     return {"queue": letter.queue, "reason": letter.reason}
+
+
+def _buried(letter: rules.Letter, subject: str, event: str, before: str | None, after: State) -> Change:
+    """Return the row of a burial, whose line in the log says where and why."""
+    return replace(_change(letter.tenant, subject, event, before, after, letter.service), about=_about(letter))
 
 
 def _change(tenant: str, subject: str, event: str, before: str | None, after: State, actor: str) -> Change:

@@ -277,9 +277,8 @@ def _in_turn(delivery: Delivery, items: Sequence[Any]) -> tuple[list[Any], list[
     enter, behind = list[Any](), list[Parked]()
     for place, item in zip(places, items, strict=True):
         # Of one that comes twice, both are first: the claim knows them.
-        if place is None or place.position == first[place.answer]:
-            enter.append(item)
-        elif parked := parked_from(replace(delivery, body=to_json([item]))):
+        is_behind = place is not None and place.position > first[place.answer]
+        if is_behind and (parked := _parked(replace(delivery, body=to_json([item])), [item])):
             behind.append(parked)
         else:
             enter.append(item)
@@ -301,7 +300,7 @@ def _awaited(items: Iterable[Any]) -> list[Sequence[str]]:
     """Return what permits to stage among these events come after."""
     # A staged call has its place in a plan, which lets it begin.
     kind = ToolCallPermitted.type_name
-    data = [each.get("data") for each in items if isinstance(each, dict) and each.get("type") == kind]
+    data = [_data_of(each) for each in items if isinstance(each, dict) and each.get("type") == kind]
     found = (comes_after(each.get("permit"), "stage") for each in data if isinstance(each, dict))
     return [each for each in found if each]
 

@@ -233,18 +233,7 @@ class JobCourse:
     ) -> None:
         job = self.job
         self.changes.append(
-            Change(
-                job.spec.tenant,
-                JOB_MACHINE.name,
-                job.job_id,
-                event,
-                before,
-                to,
-                actor,
-                None,
-                detail or {},
-                job.ids,
-            )
+            Change(job.spec.tenant, JOB_MACHINE.name, job.job_id, event, before, to, actor, None, detail or {}, job.ids)
         )
 
     def _record_task(
@@ -252,37 +241,16 @@ class JobCourse:
     ) -> None:
         job, subject = self.job, f"{self.job.job_id}/{task.number}"
         self.changes.append(
-            Change(
-                job.spec.tenant,
-                TASK_MACHINE.name,
-                subject,
-                event,
-                before,
-                to,
-                "jobs",
-                None,
-                detail or {},
-                job.ids,
-            )
+            Change(job.spec.tenant, TASK_MACHINE.name, subject, event, before, to, "jobs", None, detail or {}, job.ids)
         )
 
     def _record_attempt(
         self, attempt: Attempt, event: str, before: AttemptState | None, to: AttemptState, detail: Data | None = None
     ) -> None:
-        job, subject = self.job, attempt.attempt_id
+        tenant, subject = self.job.spec.tenant, attempt.attempt_id
+        about = {"job_id": self.job.job_id, "conversation_id": attempt.conversation_id}
         self.changes.append(
-            Change(
-                job.spec.tenant,
-                ATTEMPT_MACHINE.name,
-                subject,
-                event,
-                before,
-                to,
-                "jobs",
-                None,
-                detail or {},
-                {"job_id": job.job_id, "conversation_id": attempt.conversation_id},
-            )
+            Change(tenant, ATTEMPT_MACHINE.name, subject, event, before, to, "jobs", None, detail or {}, about)
         )
 
     def _note(self, kind: str, data: Data, line: str) -> None:

@@ -97,12 +97,12 @@ async def follow(
         events: list[dict[str, Any]] = []
         if entry is not None:
             before, (state, events) = state, fold(state, entry)
-            if state.done and state.log.unanswered.get(state.goal.message_id):
+            waits = state.done and state.log.unanswered.get(state.goal.message_id)
+            if waits and (decided := await decided_since(deps, caller, state.log)):
                 # The agent had not heard of a decision when it read the message: what it waits for is decided already.
-                decided = await decided_since(deps, caller, state.log)
                 before = before.copy()
                 before.goal = replace(before.goal, decided=before.goal.decided | decided)
-                state, events = fold(before, entry) if decided else (state, events)
+                state, events = fold(before, entry)
         yield state, events
         if state.done:
             return
