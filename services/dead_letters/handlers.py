@@ -18,7 +18,7 @@ from placet.runtime.bus import Delivery
 from placet.runtime.consumer import OUTAGE_PAUSE_MAX_SECONDS
 from placet.runtime.database import Database, is_outage
 from placet.runtime.driver import DatabaseError
-from placet.runtime.work import Change, UnitOfWork, Work
+from placet.runtime.work import Cause, Change, UnitOfWork, Work
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ async def _keep_at_last(letter: rules.Letter, units: UnitOfWork) -> None:
 
 
 async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
-    async with units.begin() as work:
+    async with units.begin(Cause(traceparent=rules.trace_of(letter.body))) as work:
         if await store.add_letter(work.connection, letter):
             work.record(_buried(letter, letter.dead_letter_id, "buried", None, State.OPEN))
             return
@@ -113,8 +113,10 @@ def _about(letter: rules.Letter) -> dict[str, str]:
 
 
 def _buried(letter: rules.Letter, subject: str, event: str, before: str | None, after: State) -> Change:
-    """Return the row of a burial, whose line in the log says where and why."""
-    return replace(_change(letter.tenant, subject, event, before, after, letter.service), about=_about(letter))
+    """Return the row of a burial, whose line in the log says where and why, and of which call."""
+    call_id = rules.call_in(letter.body)
+    about = _about(letter) | ({"call_id": call_id} if call_id else {})
+    return replace(_change(letter.tenant, subject, event, before, after, letter.service), about=about)
 
 
 def _change(tenant: str, subject: str, event: str, before: str | None, after: State, actor: str) -> Change:

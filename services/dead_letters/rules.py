@@ -28,6 +28,7 @@ from placet.dead_letters.states import State
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery
 
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 #: A JWS in compact form: a header's braces are `e` in base64.
 _JWS = re.compile(r"e[\w-]*\.[\w-]*\.[\w-]+")
 #: Queues of a call's steps, executors' by their common name -> messages without which the call cannot go on, and
@@ -224,6 +225,22 @@ def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], b
     # An event that its own consumer could not read may still name its call.
     with suppress(ValidationError):
         yield AbandonCall.model_validate(fields)
+
+
+def trace_of(body: str) -> str:
+    """Return the traceparent of the first event in a letter's body; empty where none is well formed."""
+    found = _first_event(body).get("traceparent")
+    return found if isinstance(found, str) and _TRACEPARENT.fullmatch(found) else ""
+
+
+def call_in(body: str) -> str | None:
+    """Return the id of the call that the first event in a dead letter's body is about; None where it names none."""
+    event = _first_event(body)
+    data = event.get("data")
+    for told in (data.get("call") if isinstance(data, dict) else None, data):
+        if isinstance(told, dict) and isinstance(named := told.get("call_id"), str):
+            return _storable(named)[:128]
+    return None
 
 
 def _first_event(body: str) -> dict[str, Any]:

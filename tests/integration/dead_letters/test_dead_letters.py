@@ -93,6 +93,17 @@ async def test_its_line_in_the_log_says_where_it_was_buried_and_why(replica: Rep
     ] == told
 
 
+async def test_its_line_in_the_log_names_the_call_and_its_trace(replica: Replica) -> None:
+    """An operator finds by them what the other services said of the call before it was buried."""
+    event = an_event(PROPOSED)
+    with capture_logs() as lines:
+        await buried(replica, event)
+        await bury(Delivery(DEAD_LETTERS, b"no JSON", {}, key="policy.tool-calls"), replica.units)
+    assert [(PROPOSED.call.call_id, event.traceparent[3:35]), (None, "")] == [
+        (line.get("call_id"), line["trace_id"]) for line in lines if line["event"] == "dead_letter.buried"
+    ]
+
+
 class Waited(Database):
     """A database that tells when somebody waits for it."""
 

@@ -133,12 +133,6 @@ async def list_approvals(
     return await _rows(connection, fitting(names), values)
 
 
-async def count_approvals(connection: Connection, tenant: str, filters: Filters, *, most: int) -> int:
-    """Return how many approvals fit; `most` stands for any number above it too."""
-    values = {"tenant": tenant, "most": most, **filters.given()}
-    return await _count(connection, fitting(frozenset(values)), values)
-
-
 async def list_sets(connection: Connection, tenant: str) -> Sequence[Row]:
     """Return for each set that something pending has: its digest and tool, whom it names, and a rule that it is of."""
     return await _rows(connection, sets(), {"tenant": tenant})
@@ -320,8 +314,3 @@ def _after(cursor: Cursor | None) -> dict[str, Any]:
 async def _rows(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> Sequence[Row]:
     found = [dict(row) for row in (await connection.execute(statement, values)).mappings()]
     return await with_openers(connection, found) if found and "opened_by" in found[0] else found
-
-
-async def _count(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> int:
-    found = await connection.execute(sa.select(sa.func.count()).select_from(statement.subquery("counted")), values)
-    return int(found.scalar_one())
