@@ -31,7 +31,11 @@ class BusStopped(PublishFailed):
 
 
 class PublishBlocked(PublishFailed):
-    """The carrier is there and does not take what goes this way now: no such exchange or queue, or no right to it."""
+    """The carrier is there and its exchange takes nothing now: there is no such exchange, or no right to it."""
+
+
+class PublishReturned(PublishFailed):
+    """The exchange is there, and no queue took what goes by this key now: none is bound to it, or it takes no more."""
 
 
 class ComesAgain(PlacetError):

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, key_matches, retry_delay
-from placet.runtime.bus import ATTEMPT_HEADER, BusStopped, Delivery, OnDelivery, PublishFailed
+from placet.runtime.bus import ATTEMPT_HEADER, BusStopped, Delivery, OnDelivery, PublishFailed, PublishReturned
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ class InProcessBus:
             raise BusStopped("the bus is stopped")
         bound = [queue for queue in self._queues.values() if queue.takes(destination)]
         if not bound and mandatory:
-            raise PublishFailed(f"{destination.exchange}/{destination.key}: no queue is bound")
+            raise PublishReturned(f"{destination.exchange}/{destination.key}: no queue is bound")
         tasks = [self._track(self._deliver(queue, Delivery(queue.name, body))) for queue in bound]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]

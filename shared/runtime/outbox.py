@@ -23,7 +23,7 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, event_from
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
-from placet.runtime.bus import Bus, BusStopped, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.bus import Bus, BusStopped, PublishBlocked, PublishFailed, PublishRefused, PublishReturned
 from placet.runtime.letters import bury_cut
 from placet.runtime.outages import Outages
 
@@ -136,9 +136,9 @@ class Outbox:
         # Who waits until all is forgotten waits for what somebody else is deleting too.
         self._one_forgets = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Of everything, and by exchange of what alone does not get through.
+        #: Of everything, and of what alone does not get through: an exchange, or one of its keys.
         self._outages = Outages(*_OUTAGE)
-        self._blocked: dict[str, Outages] = {}
+        self._blocked: dict[str | Destination, Outages] = {}
 
     def send(self, rows: Iterable[OutboxRow]) -> None:
         """Publish committed rows soon; returns at once."""
@@ -212,19 +212,26 @@ class Outbox:
             await self._bury(way, *events[0], str(error))
         except BusStopped:
             self._failed(events)
-        except PublishBlocked as error:
-            outages = self._blocked.setdefault(way.destination.exchange, Outages(*_OUTAGE))
-            outages.miss(exchange=way.destination.exchange, error=str(error))
+        except (PublishBlocked, PublishReturned) as error:
+            place, exchange = way.destination, way.destination.exchange
+            alone = exchange if isinstance(error, PublishBlocked) else place
+            self._blocked.setdefault(alone, Outages(*_OUTAGE)).miss(exchange=exchange, key=place.key, error=str(error))
             self._failed(events)
         except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
             self._outages.miss(exchange=way.destination.exchange, error=str(error))
             self._failed(events)
         else:
             self._outages.meet()
-            if way.destination.exchange in self._blocked:
-                self._blocked.pop(way.destination.exchange).meet(exchange=way.destination.exchange)
+            if self._blocked:
+                self._taken(way.destination)
             points.reached("outbox.confirmed")
             self._done(way, events)
+
+    def _taken(self, place: Destination) -> None:
+        """Tell what is over, now that something was taken there."""
+        for alone in (place.exchange, place):
+            if outages := self._blocked.pop(alone, None):
+                outages.meet(exchange=place.exchange, key=place.key)
 
     def _done(self, way: Way, events: list[tuple[_Sending, bytes]]) -> None:
         self._backlog -= len(events)

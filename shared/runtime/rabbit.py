@@ -31,6 +31,7 @@ from placet.runtime.bus import (
     PublishBlocked,
     PublishFailed,
     PublishRefused,
+    PublishReturned,
 )
 from placet.runtime.declaring import DECLARE_SECONDS, declare_topology
 from placet.runtime.driver import Outage
@@ -354,7 +355,9 @@ def _failure(error: BaseException) -> type[PublishFailed]:
     """Return what a failure means for what was published."""
     if _is_refusal(error):
         return PublishRefused
-    return PublishBlocked if isinstance(error, ChannelClosed | DeliveryError) else PublishFailed
+    if isinstance(error, DeliveryError):
+        return PublishReturned
+    return PublishBlocked if isinstance(error, ChannelClosed) else PublishFailed
 
 
 async def _close(opened: AbstractBase | None) -> None:

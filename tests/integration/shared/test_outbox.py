@@ -15,7 +15,7 @@ from placet.contracts.dead_letters import UNSENT_TYPE, Unsent, unsent_in
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, StopTurn, ToolCallFinished, ToolCallPermitted
 from placet.contracts.messages.tool_calls import LEFT_OUT
 from placet.contracts.topology import Destination
-from placet.runtime.bus import Bus, Delivery, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.bus import Bus, Delivery, PublishBlocked, PublishFailed, PublishRefused, PublishReturned
 from placet.runtime.database import Database
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import ENVELOPE_BYTES_MAX, Outbox
@@ -39,6 +39,7 @@ class Broker:
         self.tried = 0
         self.taken: list[bytes] = []
         self.blocked: set[str] = set()
+        self.unbound: set[str] = set()
         self.mandatory: list[bool] = []
         self.letters: list[tuple[str, bytes, str]] = []
 
@@ -50,6 +51,8 @@ class Broker:
         """Take it or not."""
         if destination.exchange in self.blocked:
             raise PublishBlocked("no right to it")
+        if destination.key in self.unbound:
+            raise PublishReturned("NO_ROUTE")
         self.mandatory.append(options.get("mandatory", False))
         self.tried += 1
         tried = self.tried
@@ -93,9 +96,9 @@ def a_reply(text: str) -> ToolCallFinished:
     )
 
 
-def a_permit(call_id: str) -> ToolCallPermitted:
+def a_permit(call_id: str, pool: str = "default") -> ToolCallPermitted:
     """Return a permit, of which an envelope carries one."""
-    return ToolCallPermitted(tenant="acme", pool="default", call=a_call(call_id=call_id), permit="p")
+    return ToolCallPermitted(tenant="acme", pool=pool, call=a_call(call_id=call_id), permit="p")
 
 
 async def sent(database: Database, broker: Broker, *texts: str) -> int:
@@ -313,6 +316,27 @@ async def test_an_exchange_that_alone_takes_nothing_is_told_once(database: Datab
     told = [(line["event"], line.get("exchange")) for line in lines if line["event"].startswith("outbox.")]
     assert [("outbox.publish_failed", "tool-results"), ("outbox.publishes_again", "tool-results")] == told
     assert 5 == len(broker.taken)
+
+
+async def test_a_pool_that_alone_has_no_queue_is_told_once(database: Database) -> None:
+    """However much goes to other pools by the same exchange meanwhile; and again when its queue is there."""
+    broker = Broker(limit=ENVELOPE_BYTES_MAX)
+    broker.unbound = {"weather"}
+    outbox = Outbox(database, cast("Bus", broker))
+    with capture_logs() as lines:
+        for number in range(4):
+            if number == 3:
+                broker.unbound.clear()
+            async with UnitOfWork(database, outbox).begin() as work:
+                work.emit(a_permit(f"call-{number}", pool="weather"), a_permit(f"other-{number}"))
+            await outbox.drain()
+    told = [
+        (line["event"], line["exchange"], line["key"], line.get("missed"))
+        for line in lines
+        if line["event"].startswith("outbox.")
+    ]
+    where = ("executions", "weather")
+    assert [("outbox.publish_failed", *where, None), ("outbox.publishes_again", *where, 3)] == told
 
 
 async def test_what_comes_after_the_bus_has_stopped_is_left_and_no_outage(database: Database) -> None:

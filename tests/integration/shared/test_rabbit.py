@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
 from placet.runtime import rabbit
-from placet.runtime.bus import Delivery, OnDelivery, PublishBlocked, PublishFailed, PublishRefused
+from placet.runtime.bus import Delivery, OnDelivery, PublishBlocked, PublishRefused, PublishReturned
 from placet.runtime.declaring import declare_topology
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
@@ -155,12 +155,13 @@ async def test_a_large_body_arrives_whole(rabbitmq_url: str) -> None:
 
 
 async def test_an_envelope_for_nobody_is_no_success(rabbitmq_url: str) -> None:
-    """Neither where no queue is bound nor where there is no such exchange; and the next one arrives."""
+    """Neither where no queue is bound nor where there is no such exchange, told apart; the next one arrives."""
     taken = Taken()
     async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
-        for place in (Destination("decisions", "nobody.listens"), Destination("no-such-exchange", "x")):
-            with pytest.raises(PublishFailed):
-                await bus.publish(place, b"lost", message_id="m", mandatory=True)
+        with pytest.raises(PublishReturned):
+            await bus.publish(Destination("decisions", "nobody.listens"), b"lost", message_id="m", mandatory=True)
+        with pytest.raises(PublishBlocked):
+            await bus.publish(Destination("no-such-exchange", "x"), b"lost", message_id="m", mandatory=True)
         await send(bus, b"next")
         await taken.has(1)
     assert [b"next"] == taken.bodies
