@@ -12,6 +12,8 @@ HOUSE_TENANT = "default"
 #: Type of what a dead letter holds of an event that the broker refused: its beginning, as a text. No message is
 #: called so.
 UNSENT_TYPE = "placet.outbox.refused.v1"
+#: Type of what a frontend sent and may not send, as its dead letter names it. No message is called so.
+REFUSED_TYPE = "placet.frontend.refused.v1"
 #: What is told of the call that a refused event is about, so that the call can be ended.
 _OF_CALL = ("tenant", "call_id", "conversation_id", "tool", "digest", "schema_digest")
 #: Characters that any such thing has at most: what nobody has read may say anything at any length.
@@ -68,4 +70,6 @@ def events_in(body: str) -> list[dict[str, Any]]:
         raise ValueError("the body holds no events")
     if any(item.get("type") == UNSENT_TYPE for item in items):
         raise ValueError("the broker refused the event, and the letter has only its beginning")
+    if any(item.get("type") == REFUSED_TYPE for item in items):
+        raise ValueError("a frontend sent what it may not send, and the letter only tells of it")
     return items

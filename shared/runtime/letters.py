@@ -9,12 +9,10 @@ from typing import Any, TypeAlias
 
 from pydantic_core import to_json
 
-from placet.contracts.dead_letters import unsent
+from placet.contracts.dead_letters import REFUSED_TYPE, unsent
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
 from placet.runtime.bus import Bus, Delivery, PublishRefused
 
-#: Type of what a frontend sent and may not send, as its dead letter names it. No message is called so.
-REFUSED_TYPE = "placet.frontend.refused.v1"
 #: Bytes that a dead letter holds of what was refused.
 REFUSED_BYTES_SHOWN = 64 * 1024
 #: The events of an envelope, and what is none: bytes, id if any, why.

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from placet.contracts.dead_letters import Unsent, unsent_in
+from placet.contracts.dead_letters import REFUSED_TYPE, Unsent, unsent_in
 from placet.contracts.errors import Poison, Transient
 from placet.contracts.frontends import frontend_key
 from placet.contracts.messages import MessagePosted, ToolCallFinished
 from placet.contracts.topology import queue
 from placet.runtime.bus import Delivery, PublishRefused
 from placet.runtime.consumer import Consumer, one_by_one
-from placet.runtime.letters import REFUSED_TYPE
 from placet.runtime.rabbit import RabbitBus
 from placet.runtime.work import Work
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event

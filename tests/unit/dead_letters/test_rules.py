@@ -13,6 +13,7 @@ from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in, 
 from placet.contracts.messages import MESSAGES, AbandonCall, KeyOffered, Message, ToolCallProposed, ToolCallRefused
 from placet.dead_letters.rules import abandoned, events_of, letter_from, letters_from, shown
 from placet.runtime.bus import Delivery
+from placet.runtime.letters import not_replayable
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
 OURS = {"x-placet-reason": "poison: bad", "x-placet-message-id": "m1"}
@@ -281,6 +282,13 @@ def test_what_is_shown_of_a_body_without_events_holds_none_either(body: str) -> 
     for seen in (body, shown(body)):
         with pytest.raises(ValueError, match=r"."):
             events_in(seen)
+
+
+def test_what_a_frontend_may_not_send_is_no_event() -> None:
+    """Its letter only tells of it: sent back, it would lose what it says of an attack and be a letter once more."""
+    for body in (not_replayable(b"garbage", "acme").decode(), shown(not_replayable(b"[]", "acme").decode())):
+        with pytest.raises(ValueError, match="a frontend sent what it may not send"):
+            events_in(body)
 
 
 @pytest.mark.parametrize("body", ['{"arguments":{"pin":1}}', '[{"id":"1"},{"decision":"a.b.c"}]'])
