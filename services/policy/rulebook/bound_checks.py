@@ -6,7 +6,7 @@ Every check yields its problem with the steps to the place that its author has t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
+from math import ceil, floor, inf
 from typing import Any
 
 from placet.domain.catalog import ToolSpec
@@ -77,7 +77,7 @@ def _why_equal(name: str, tool: str, glob: str, said: Mapping[str, Any]) -> str:
     elif values is not None:
         if len({each for each in values if isinstance(each, int | float) and each >= 0}) > 1:
             return ""
-    elif _least(said) < _most(said):
+    elif _has_room(said):
         return ""
     of = "text" if glob else "number from 0 on"
     return f"{argument} has room for one {of} at most, so it must always be equal: leave it out"
@@ -92,9 +92,11 @@ def _is_short_enough(glob: str, said: Mapping[str, Any]) -> bool:
     return len(glob.replace("*", "")) <= float(said.get("maxLength", inf))
 
 
-def _least(said: Mapping[str, Any]) -> float:
-    return float(max(0, said.get("minimum", 0), said.get("exclusiveMinimum", 0)))
-
-
-def _most(said: Mapping[str, Any]) -> float:
-    return float(min(said.get("maximum", inf), said.get("exclusiveMaximum", inf)))
+def _has_room(said: Mapping[str, Any]) -> bool:
+    """Tell whether two numbers from 0 on lie between the least and the most."""
+    least, most = max(0, said.get("minimum", 0)), said.get("maximum", inf)
+    above, below = said.get("exclusiveMinimum", -1), said.get("exclusiveMaximum", inf)
+    if said.get("type") != "integer":
+        return bool(max(least, above) < min(most, below))
+    second = max(ceil(least), floor(above) + 1) + 1
+    return bool(second <= most and second < below)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-from unicodedata import is_normalized
+from unicodedata import category, is_normalized
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from placet.contracts.ids import is_of_job
@@ -120,8 +120,9 @@ def fits_glob(text: str, glob: str) -> bool:
     """Tell whether a text fits a glob, in which `*` stands for any number of characters of one name and `?` for one.
 
     Neither stands for what parts names from each other, so that nothing is put in front of an address or behind it:
-    `*@example.org` fits no `eve@evil.example,a@example.org`, and `/docs/*` no `/docs/../secret`. Nothing, and dots
-    alone, are no name: `/docs/*` fits neither `/docs/` nor `/docs/..`.
+    `*@example.org` fits no `eve@evil.example,a@example.org`, and `/docs/*` no `/docs/../secret`. Signs beyond ASCII
+    part names too, since some look like those that do (U+2215 like `/`). Nothing, and dots alone, are no name:
+    `/docs/*` fits neither `/docs/` nor `/docs/..`.
     """
     first, *others = (
         "".join(_OF_A_NAME if each == "?" else re.escape(each) for each in part) for part in glob.split("*")
@@ -131,9 +132,16 @@ def fits_glob(text: str, glob: str) -> bool:
     pattern = f"{first}{between}{_OF_A_NAME}*{others[-1]}" if others else first
     if not (text.isprintable() and is_normalized("NFKC", text) and re.fullmatch(pattern, text)):
         return False
+    if _foreign_signs(text) != _foreign_signs(glob):
+        return False
     # As many as the glob has: no star stands for what parts them.
     names = zip(_BETWEEN_NAMES.split(text), _BETWEEN_NAMES.split(glob), strict=True)
     return all(name == asked or name.strip(".") for name, asked in names)
+
+
+def _foreign_signs(text: str) -> int:
+    """Return how many characters beyond ASCII are no letters, digits or marks of them."""
+    return 0 if text.isascii() else sum(not each.isascii() and category(each)[0] not in "LNM" for each in text)
 
 
 def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
