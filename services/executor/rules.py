@@ -107,7 +107,9 @@ def admit(
 
 def too_late() -> Admission:
     """Return what becomes of a call whose permit has expired."""
-    return Admission(Event.EXPIRED, f"{NOTHING_RAN}the permission had expired before a worker was free.")
+    return Admission(
+        Event.EXPIRED, f"{NOTHING_RAN}the permission had expired before a worker was free and its turn had come."
+    )
 
 
 def consent_void() -> Admission:

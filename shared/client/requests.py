@@ -32,10 +32,17 @@ class ApiError(Exception):
     """Placet refused a request, or could not be reached (status 0). `problem` is its problem document."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        title, detail = problem.get("title", "no answer"), problem.get("detail", "")
+        title, detail = problem.get("title", "no answer"), problem.get("detail") or _faults_of(problem)
         super().__init__(f"{status} {title}" + (f": {detail}" if detail else ""))
         self.status = status
         self.problem = dict(problem)
+
+
+def _faults_of(problem: Mapping[str, Any]) -> str:
+    """Return what a problem document says is wrong, and where."""
+    faults = problem.get("errors")
+    told = [each for each in faults if isinstance(each, dict)] if isinstance(faults, list) else []
+    return "; ".join(f"{each.get('pointer') or each.get('parameter')}: {each.get('detail')}" for each in told)
 
 
 def headers_of(token: str) -> dict[str, str]:

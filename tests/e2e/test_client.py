@@ -76,11 +76,14 @@ def _stays(item: object) -> bool:
 
 
 async def test_what_is_refused_says_why(frontend: Caller) -> None:
-    """The problem document is at hand."""
+    """The problem document is at hand, and its text says what is wrong where."""
     async with AsyncClient(frontend.url, "no-key") as nobody:
         with pytest.raises(ApiError) as refused:
             await nobody.open_conversation()
     assert (401, 401) == (refused.value.status, refused.value.problem["status"])
+    async with AsyncClient(frontend.url, frontend.token) as placet:
+        with pytest.raises(ApiError, match=r"^400 The request is not valid\.: #/language: "):
+            await placet.open_conversation(language="\u00fc" * 99)
 
 
 async def test_an_id_leads_to_no_other_path(operator: Caller) -> None:

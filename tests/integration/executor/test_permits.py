@@ -166,7 +166,10 @@ async def test_an_expired_permit_is_answered_and_not_run(house: House) -> None:
     await house.deliver(permitted, permitted)
     answer = await house.answer()
     assert isinstance(answer, ToolCallRefused)
-    assert ("expired", "Nothing was run: the permission had expired before a worker was free.") == (
+    assert (
+        "expired",
+        "Nothing was run: the permission had expired before a worker was free and its turn had come.",
+    ) == (
         answer.kind,
         answer.reason,
     )
