@@ -91,7 +91,9 @@ RACES := tests/integration/approval/test_races.py tests/integration/approval/tes
 
 #: End-to-end tests of what frontends speak.
 DIALECTS := $(addprefix tests/e2e/,test_a_chat_widget.py test_a_deploy_assistant.py test_a_shop_assistant.py test_ag_ui.py \
-  test_ai_sdk.py test_amqp_frontend.py test_an_agent_platform.py test_openai.py test_surfaced_cards.py)
+  test_ai_sdk.py test_ai_sdk_pages.py test_amqp_frontend.py test_an_agent_platform.py test_chat_page.py test_client.py \
+  test_copilotkit.py test_messages_beside_decisions.py test_openai.py test_openai_agents.py test_openai_outcomes.py \
+  test_surfaced_cards.py)
 
 .PHONY: test-races
 test-races: setup $(DONE)/tests ## Run races and properties for long, as every night should (ROUNDS=1000)

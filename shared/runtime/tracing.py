@@ -60,7 +60,7 @@ class Tracing:
         TraceContextTextMapPropagator().inject(carrier)
         return carrier.get("traceparent", "")
 
-    def describe(self, name: str, **attributes: str | float) -> None:
+    def describe(self, name: str, /, **attributes: str | float) -> None:
         """Name the open span by what is known only now, and say more of it."""
         if self._provider is not None:
             from opentelemetry.trace import get_current_span  # noqa: PLC0415
@@ -69,15 +69,16 @@ class Tracing:
             get_current_span().set_attributes(_named(attributes))
 
     @contextmanager
-    def span(self, name: str, traceparent: str, kind: Kind = "internal", **attributes: str | float) -> Iterator[str]:
+    def span(self, name: str, traceparent: str, kind: Kind = "internal", /, **attributes: str | float) -> Iterator[str]:
         """Time the block as a span within `traceparent`; yield the traceparent that what it causes continues from.
 
-        An error that leaves the block marks the span. Where nothing is exported, yields `traceparent` as it is.
+        An error that leaves the block marks the span with its type: what it says, and where, may be of arguments.
+        Where nothing is exported, yields `traceparent` as it is.
         """
         if self._provider is None:
             yield traceparent
             return
-        from opentelemetry.trace import SpanKind  # noqa: PLC0415 - only where traces are exported
+        from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415 - only where traces are exported
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 
         propagator, carrier = TraceContextTextMapPropagator(), {"traceparent": traceparent}
@@ -87,9 +88,15 @@ class Tracing:
             context=propagator.extract(carrier),
             kind=SpanKind[kind.upper()],
             attributes=_named(attributes),
-        ):
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as opened:
             propagator.inject(carrier)
-            yield carrier["traceparent"]
+            try:
+                yield carrier["traceparent"]
+            except BaseException as error:
+                opened.set_status(StatusCode.ERROR, type(error).__name__)
+                raise
 
 
 def _named(attributes: Mapping[str, str | float]) -> dict[str, str | float]:

@@ -18,6 +18,8 @@ SECONDS = Histogram("placet_http_request_seconds", "Time until the answer begins
 HSTS = "max-age=31536000"
 #: What is asked every few seconds, and says nothing of any call.
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+#: Parts of paths that spans tell; others may be secrets, as those of mailed links.
+_IDS = frozenset({"approval_id", "call_id", "chat_id", "conversation_id", "job_id", "response_id"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -74,7 +76,8 @@ class Answers:
                 await self._app(scope, receive, with_headers)
             finally:
                 # Both are known only once the request was routed.
-                TRACING.describe(f"{scope['method']} {_route(scope)}", **scope.get("path_params", {}))
+                found = {name: value for name, value in scope.get("path_params", {}).items() if name in _IDS}
+                TRACING.describe(f"{scope['method']} {_route(scope)}", **found)
 
 
 def _count(scope: Scope, status: int, seconds: float) -> None:

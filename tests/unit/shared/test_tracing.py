@@ -60,11 +60,22 @@ def test_an_event_without_a_trace_begins_one(tracing: Tracing, exporter: InMemor
 
 
 def test_an_error_marks_the_span(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
-    """Who looks for what went wrong finds it among the spans."""
+    """Who looks for what went wrong finds its type among the spans, and nothing that it says: that may be a secret."""
     with pytest.raises(LookupError), tracing.span("handle", PARENT):
-        raise LookupError
+        raise LookupError("card 5550") from ValueError("pin 4929")
     (span,) = exporter.get_finished_spans()
-    assert "ERROR" == span.status.status_code.name
+    assert ("ERROR", "LookupError", ()) == (span.status.status_code.name, span.status.description, tuple(span.events))
+
+
+def test_a_span_takes_whatever_attribute(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
+    """Also one that is called as a parameter is."""
+    with tracing.span("request", PARENT, "server", name="a", kind="b"):
+        tracing.describe("GET /admin/{name}", name="grants", traceparent="c")
+    (span,) = exporter.get_finished_spans()
+    assert ("GET /admin/{name}", {"placet.name": "grants", "placet.kind": "b", "placet.traceparent": "c"}) == (
+        span.name,
+        dict(span.attributes or {}),
+    )
 
 
 class Slow(SpanExporter):
