@@ -18,6 +18,8 @@ SECONDS = Histogram("placet_http_request_seconds", "Time until the answer begins
 HSTS = "max-age=31536000"
 #: What is asked every few seconds, and says nothing of any call.
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+#: Where the pages' own files are.
+_FILES = "/static/"
 #: Parts of paths that spans tell; others may be secrets, as those of mailed links.
 _IDS = frozenset({"approval_id", "call_id", "chat_id", "conversation_id", "job_id", "response_id"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -67,7 +69,7 @@ class Answers:
                 _count(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
-        if not TRACING.on or scope["path"] in _PROBES:
+        if not TRACING.on or scope["path"] in _PROBES or scope["path"].startswith(_FILES):
             await self._app(scope, receive, with_headers)
             return
         parent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"), "")
