@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -23,6 +24,9 @@ DEPTH_MAX = 32
 ARGUMENTS_BYTES_MAX = 64 * 1024
 #: What is said of a number that not every reader holds exactly.
 _INTEGER_TOO_LARGE = "an integer is beyond 2^53"
+#: Largest integer that every reader holds exactly, and what has as many digits.
+INTEGER_MAX = 2**53 - 1
+_MANY_DIGITS = re.compile("[0-9]{16}")
 _DIGEST_PREFIX = b"placet.call.v1\n"
 
 
@@ -63,12 +67,27 @@ def parse_arguments(text: str) -> dict[str, Any]:
 def canonical_text(value: Any) -> str:
     """Return the RFC 8785 form of a JSON value; raise NotStrictJson where it has none."""
     try:
-        return rfc8785.dumps(value).decode()
+        text = rfc8785.dumps(value).decode()
+        if _MANY_DIGITS.search(text):
+            # 1e20 is written as an integer, which nobody who reads it back could make canonical again.
+            json.loads(text, parse_int=_exact)
     except rfc8785.IntegerDomainError as error:
         # The library's own text quotes the number, which may be one that nobody must see.
         raise NotStrictJson(_INTEGER_TOO_LARGE) from error
     except (ValueError, UnicodeEncodeError) as error:
         raise NotStrictJson(str(error)) from error
+    return text
+
+
+def shown_text(value: Any) -> str:
+    """Return a JSON value as a text for people: the RFC 8785 form, and plain JSON where it has none.
+
+    What a model proposed in vain and what a tool answered may have none, nor has 1e22 as `jsonb` gives it back.
+    """
+    try:
+        return canonical_text(value)
+    except NotStrictJson:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def sha256_hex(value: Any) -> str:
@@ -124,6 +143,12 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for place, (name, _) in enumerate(pairs) if last[name] != place)
         raise NotStrictJson(f"duplicate key {twice!r}")
     return result
+
+
+def _exact(digits: str) -> int:
+    if abs(number := int(digits)) > INTEGER_MAX:
+        raise NotStrictJson(_INTEGER_TOO_LARGE)
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

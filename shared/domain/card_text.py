@@ -6,14 +6,13 @@ amount around, a newline can push the truth below the fold. What hides is shown 
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from placet.contracts.canonical import NotStrictJson, canonical_text
+from placet.contracts.canonical import shown_text
 
 #: Longest rendered summary, in characters.
 SUMMARY_MAX = 300
@@ -129,11 +128,7 @@ def _value_text(arguments: dict[str, Any], path: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return _cut(visible(value[: VALUE_MAX + 1]), VALUE_MAX)
-    try:
-        text = canonical_text(value)
-    except NotStrictJson:
-        text = json.dumps(value)
-    return _cut(visible(text[: VALUE_MAX + 1]), VALUE_MAX)
+    return _cut(visible(shown_text(value)[: VALUE_MAX + 1]), VALUE_MAX)
 
 
 def _cut(text: str, length: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from placet.agent.rules import NO_MODEL, STOPPED, STOPPED_AT_ONCE
+from placet.contracts.canonical import shown_text
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.gateway.approvals.answers import Answer
@@ -71,6 +72,18 @@ def test_a_call_that_did_not_succeed_is_a_failed_one_with_its_kind() -> None:
     (item,) = state.response("completed")["output"]
     assert ("failed", None, "unknown") == (item["status"], item["output"], item["placet"]["kind"])
     assert item["error"]
+
+
+@pytest.mark.parametrize("number", [2**53, 10**30, float("nan")])
+def test_a_call_whose_arguments_have_no_canonical_form_is_told_as_any_other(number: float) -> None:
+    """It is an invalid one, as in every dialect; its arguments are what the model wrote."""
+    amount: dict[str, Any] = {"arguments": {"amount": number}}
+    card = {"approval_id": "a", "call_id": "k", "state": "pending", "digest": DIGEST, "revision": 1, **amount}
+    items = a_log(said(""), call("proposed", **amount), ("approval", card), call("error", kind="invalid"))
+    state, _ = replay(ResponseState(Goal("c", 0), "resp_0_0_c", "default", 0), items)
+    asked, ended = state.response("completed")["output"]
+    assert ("failed", "invalid") == (ended["status"], ended["placet"]["kind"])
+    assert [shown_text(amount["arguments"])] * 2 == [asked["arguments"], ended["arguments"]]
 
 
 def test_a_failed_turn_is_a_failed_response() -> None:

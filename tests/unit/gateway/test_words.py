@@ -55,6 +55,11 @@ def test_a_text_has_lines_only_where_it_is_alone() -> None:
     assert ("a[U+000A]b", "a\nb[U+000D]", '["a\\nb"]') == (plain("a\nb"), lined("a\nb\r"), lined(["a\nb"]))
 
 
+def test_a_number_that_not_every_reader_holds_is_told_as_it_is() -> None:
+    """A tool may answer with one: the page that shows it is drawn."""
+    assert (f"[{2**64}]", f"{2**64}") == (lined([2**64]), plain(2**64))
+
+
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [

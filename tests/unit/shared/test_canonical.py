@@ -18,6 +18,7 @@ from placet.contracts.canonical import (
     canonical_text,
     parse_arguments,
     parse_strictly,
+    shown_text,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -89,11 +90,30 @@ def test_deeply_nested_arguments_are_refused() -> None:
     assert str(caught.value) == "nested deeper than 32 levels"
 
 
-@pytest.mark.parametrize("value", [2**53 + 1, float("inf"), "\ud800", {"\ud800": 1}])
+@pytest.mark.parametrize("value", [2**53 + 1, 1e20, [-(2.0**53)], float("inf"), "\ud800", {"\ud800": 1}])
 def test_values_without_a_canonical_form_are_refused(value: Any) -> None:
-    """Integers beyond 2^53, infinities and lone surrogates have no canonical text."""
+    """Integers beyond 2^53, also written with an exponent, infinities and lone surrogates have no canonical text."""
     with pytest.raises(NotStrictJson):
         canonical_text(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e15, 1e16, 1e20, 1e21, 2.0**53 - 1]))
+def test_a_number_that_has_a_canonical_form_has_it_again_when_it_is_read(number: float) -> None:
+    """Whoever reads the text of a call can make the same text: cards, edits and digests begin with it."""
+    try:
+        text = canonical_text([number, "1234567890123456789"])
+    except NotStrictJson:
+        assert 2**53 <= abs(number) < 1e21
+    else:
+        assert text == canonical_text(parse_strictly(text))
+
+
+@pytest.mark.parametrize("value", [2**53, 10**30, float("nan"), "\ud800", {"\ud800": [1.5]}])
+def test_every_value_can_be_shown(value: Any) -> None:
+    """What has no canonical form is plain JSON in ASCII; what has one is shown in it."""
+    shown = shown_text([value])
+    assert (True, repr([value])) == (shown.isascii(), repr(json.loads(shown)))
+    assert canonical_text({"b": 1.0, "a": "é"}) == shown_text({"b": 1.0, "a": "é"})
 
 
 @pytest.mark.parametrize("field", ["tenant", "conversation_id", "tool", "schema_digest", "arguments"])

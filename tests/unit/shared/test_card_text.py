@@ -52,7 +52,7 @@ def test_card_never_contains_a_hidden_character(text: str) -> None:
         (None, "null"),
         (["b", {"z": 1, "a": 2}], '["b",{"a":2,"z":1}]'),
         (2**60, str(2**60)),
-        ({"a": "\ud800"}, '{"a": "\\ud800"}'),
+        ({"a": "\ud800"}, '{"a":"\\ud800"}'),
         ("{b}", "{b}"),
     ],
 )
