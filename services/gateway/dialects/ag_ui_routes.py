@@ -242,11 +242,13 @@ def _error(resumed: Sequence[Resumed], problems: Mapping[str, Mapping[str, Any]]
 
 
 async def _frames(deps: Deps, caller: Caller, goal: Goal, snapshot: Snapshot) -> AsyncIterator[bytes]:
-    state, events = replay(AgUiState(goal), snapshot.items)
-    yield b"".join(map(data_frame, events))
-    async for after, told in streams.follow(deps, caller, snapshot.conversation.conversation_id, state):
-        state = after
-        yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
+    state = AgUiState(goal)
+    with streams.breaking_off():
+        state, events = replay(state, snapshot.items)
+        yield b"".join(map(data_frame, events))
+        async for after, told in streams.follow(deps, caller, snapshot.conversation.conversation_id, state):
+            state = after
+            yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
     if not state.done:
         let_go = "The stream was let go; post again to go on."
         yield data_frame({"type": "RUN_ERROR", "message": let_go, "code": "let-go"})

@@ -232,9 +232,10 @@ def _streaming(
     async def frames() -> AsyncIterator[bytes]:
         done = state.done
         yield b": stream-open\n\n" + b"".join(map(data_frame, chunks))
-        async for after, told in streams.follow(deps, caller, conversation_id, state):
-            done = after.done
-            yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
+        with streams.breaking_off():
+            async for after, told in streams.follow(deps, caller, conversation_id, state):
+                done = after.done
+                yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
         if not done:
             yield data_frame({"type": "error", "errorText": _LET_GO})
         yield b"data: [DONE]\n\n"

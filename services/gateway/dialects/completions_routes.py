@@ -132,19 +132,20 @@ async def _frames(
     deps: Deps, caller: Caller, snapshot: Snapshot, state: CompletionState, *, counts: bool
 ) -> AsyncIterator[bytes]:
     yield _encode(state.begin())
-    state, chunks = replay(state, snapshot.items)
-    yield _encode(chunks)
-    async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
-        state = after
-        yield _encode(told) or b": still here\n\n"
-    if not state.done:
-        yield data_frame(_problem(503, "unavailable", "The stream ended early."))
-        return
-    usage = await tell(deps, caller, snapshot, state.goal, state.log.seq)
-    if state.failure:
-        yield data_frame(_problem(502, "turn-failed", state.failure) | {"placet": state.placet()})
-        return
-    yield _encode(state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
+    with streams.breaking_off():
+        state, chunks = replay(state, snapshot.items)
+        yield _encode(chunks)
+        async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
+            state = after
+            yield _encode(told) or b": still here\n\n"
+        if state.done:
+            usage = await tell(deps, caller, snapshot, state.goal, state.log.seq)
+            if state.failure:
+                yield data_frame(_problem(502, "turn-failed", state.failure) | {"placet": state.placet()})
+            else:
+                yield _encode(state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
+            return
+    yield data_frame(_problem(503, "unavailable", "The stream ended early."))
 
 
 def _problem(status: int, kind: str, title: str) -> dict[str, Any]:

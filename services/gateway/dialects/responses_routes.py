@@ -165,16 +165,17 @@ def _no_response() -> Refused:
 
 
 async def _frames(deps: Deps, caller: Caller, snapshot: Snapshot, state: ResponseState) -> AsyncIterator[bytes]:
-    begun = list(state.begin())
-    state, events = replay(state, snapshot.items)
-    yield _encode([*begun, *events])
-    async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
-        state = after
-        yield _encode(told) or b": still here\n\n"
-    if not state.done:
-        yield _encode([state.cut()])
-        return
-    yield _encode([state.end(await tell(deps, caller, snapshot, state.goal, state.log.seq))])
+    yield _encode(state.begin())
+    with streams.breaking_off():
+        state, events = replay(state, snapshot.items)
+        yield _encode(events)
+        async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
+            state = after
+            yield _encode(told) or b": still here\n\n"
+        if state.done:
+            yield _encode([state.end(await tell(deps, caller, snapshot, state.goal, state.log.seq))])
+            return
+    yield _encode([state.cut()])
 
 
 def _encode(events: Iterable[Event]) -> bytes:

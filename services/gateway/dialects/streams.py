@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import structlog
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer, approves_several, decide_in
@@ -22,6 +25,8 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading
 from placet.gateway.store.read import load_approvals
+
+log = structlog.get_logger(__name__)
 
 #: Items that a stream reads to know the calls that may still wait, and that a history is made of; the newest ones, as
 #: far as the log gives them at once.
@@ -106,6 +111,15 @@ async def follow(
         yield state, events
         if state.done:
             return
+
+
+@contextmanager
+def breaking_off() -> Iterator[None]:
+    """Log whatever goes wrong while a stream is written: its writer ends it then as one that ended early."""
+    try:
+        yield
+    except Exception:
+        log.exception("http.stream_broke_off")
 
 
 async def decide(
