@@ -109,6 +109,10 @@ class Consents:
                 raise message_id_used()
             return known
         items = await store.tail(work.connection, *place, ITEMS_MAX)
+        said_before = (item.data for item in items if item.type == "message" and not item.data.get("taken_as"))
+        if any(data["message_id"] == message.message_id for data in said_before):
+            # A client repeats it: a call that it led to is none that it was an answer to.
+            return None
         approval = await self._meant(work, caller, place, said, items)
         if approval is None:
             return None

@@ -123,6 +123,18 @@ async def test_the_same_message_again_decides_once(house: House) -> None:
     assert 1 == len({claims.decision_id for claims in house.approvers.claims})
 
 
+async def test_a_yes_that_led_to_a_call_is_no_answer_to_it(house: House) -> None:
+    """A client that repeats its message, because its connection broke, approves nothing."""
+    conversation, token = await a_visitors_token(house)
+    async with house.client(token) as visitor:
+        await say(visitor, conversation, "yes", message_id="m-1")
+        path = f"/v1/conversations/{conversation}/events"
+        await listen(visitor, path, lambda heard: heard[-1]["type"] == "message")
+        await a_card(house, conversation)
+        again = await say(visitor, conversation, "yes", message_id="m-1")
+    assert ("m-1", None, []) == (again["message_id"], again.get("taken_as"), house.approvers.claims)
+
+
 async def test_a_yes_that_was_not_stored_decides_when_it_is_sent_again(house: House) -> None:
     """Where the commit fails, the same message id is not taken for a decision that is there."""
     conversation, token = await a_visitors_token(house)
