@@ -234,10 +234,10 @@ async def chatted(frontend: Caller, chat: str, *messages: str) -> str:
     return (await posted_chat(frontend, chat, *messages)).headers["placet-conversation"]
 
 
-async def posted_chat(frontend: Caller, chat: str, *messages: str) -> httpx.Response:
+async def posted_chat(frontend: Caller, chat: str, *messages: str, model: str = "default") -> httpx.Response:
     """Post a chat's history, what the user and the agent said by turns."""
     said = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(messages)]
-    body = {"model": "default", "messages": [{"role": "system", "content": "You are helpful."}, *said]}
+    body = {"model": model, "messages": [{"role": "system", "content": "You are helpful."}, *said]}
     return await frontend.request("POST", "/v1/chat/completions", json=body, headers={"X-OpenWebUI-Chat-Id": chat})
 
 
@@ -340,3 +340,25 @@ async def test_the_same_words_later_in_a_chat_are_a_wish_of_their_own(frontend: 
     for _ in range(2):
         await chatted(frontend, chat, wish, first, wish)
     assert (2, 2) == await asks(frontend, chat)
+
+
+@pytest.fixture
+def colleague(system: System) -> Caller:
+    """Another person of the same frontend."""
+    return Caller(system.url, system.key("chat", person="colleague"))
+
+
+@pytest.mark.parametrize("wish", ["a payment link please", "yes, a payment link please"])
+async def test_whoever_asks_for_another_answer_proposes_no_second_payment(
+    frontend: Caller, operator: Caller, colleague: Caller, wish: str
+) -> None:
+    """Another person of the chat is shown what waits, also at the same moment; denied, they ask anew together."""
+    chat, found = new_id(), []
+    for people in ([frontend], [colleague], [colleague, frontend, colleague]):
+        told = await asyncio.gather(*(posted_chat(each, chat, wish) for each in people))
+        found.append((*await asks(frontend, chat), all("This waits for approval" in each.text for each in told)))
+    seen = Visitor(frontend.url, frontend.token, own_id("acme", chat))
+    await operator.decide(await seen.see_card(), "deny")
+    await seen.see(lambda item: item["type"] == "turn" and item["data"]["state"] == "finished")
+    await asyncio.gather(*(posted_chat(each, chat, wish) for each in (colleague, frontend)))
+    assert ([(1, 1, True)] * 3, (2, 1)) == (found, await asks(frontend, chat))

@@ -19,7 +19,17 @@ from placet.gateway.dialects.completions import Chunk, CompletionState
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid, misnamed
-from placet.gateway.dialects.openai_requests import agent_of, ask, asked_again, begin, begun_by, beside, find, tell
+from placet.gateway.dialects.openai_requests import (
+    agent_of,
+    ask,
+    asked_again,
+    begin,
+    begun_by,
+    beside,
+    find,
+    keyed_id,
+    tell,
+)
 from placet.gateway.dialects.openai_schemas import CompletionOut
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
@@ -80,9 +90,10 @@ async def complete(
     snapshot = await _conversation(deps, caller, body, name, key)
     if chat and (first := body.first()):
         snapshot = await beside(deps, caller, snapshot, first)
+    message_id = keyed_id(caller, snapshot.conversation.conversation_id, key)
     if chat and not key:
-        key = await asked_again(deps, caller, snapshot, body.history)
-    goal = await ask(deps, caller, snapshot, text, key=key)
+        message_id = await asked_again(deps, caller, snapshot, text, body.history)
+    goal = await ask(deps, caller, snapshot, text, message_id=message_id)
     conversation_id, agent = goal.conversation_id, snapshot.conversation.agent or body.model
     completion_id = f"chatcmpl-{conversation_id}-{goal.message_id or goal.told}"
     state = CompletionState(goal, completion_id, agent, int(time.time()), deps.settings.public_url)

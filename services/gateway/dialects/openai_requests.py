@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from itertools import count
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id, new_id, own_id
 from placet.gateway.approvals.answers import Answer, asked_alone
+from placet.gateway.approvals.consent import may_consent
 from placet.gateway.approvals.voting import count_votes, ways_words
 from placet.gateway.conversations.access import may_read, no_conversation
 from placet.gateway.conversations.items import Item
@@ -95,26 +97,33 @@ async def beside(deps: Deps, caller: Caller, chat: Snapshot, begun_with: Sequenc
     return await begin(deps, caller, conversation.agent or "default", conversation.language, branch)
 
 
-async def asked_again(deps: Deps, caller: Caller, snapshot: Snapshot, history: str) -> str:
-    """Return the key of the message that a chat's history ends with, by the digest of that history.
+async def asked_again(deps: Deps, caller: Caller, snapshot: Snapshot, text: str, history: str) -> str:
+    """Return the id of the message, a text, that a chat's history ends with, by the digest of that history.
 
     A frontend that asks for another answer posts the same history once more. While the newest answer to it is being
-    made, or waits for people, that is the same message: a second one would propose the same payment twice.
+    made, or waits for people, that is the same message, whoever wrote it: a second one would propose the same payment
+    twice. So it is for all who ask at the same moment, but for a yes or no while a call waits: each of them may vote.
     """
-    conversation_id, number = snapshot.conversation.conversation_id, 0
+    conversation_id, log = snapshot.conversation.conversation_id, snapshot.log
     async with reading(deps.runtime.database) as connection:
         rows = await connection.run(_QUERIES.written, tenant=caller.tenant, conversation_id=conversation_id)
-    written = {row["message_id"] for row in rows}
-    while keyed_id(caller, conversation_id, f"{history}.{number}") in written:
-        number += 1
-    newest = max(number - 1, 0)
-    goes_on = is_answering(snapshot.log, keyed_id(caller, conversation_id, f"{history}.{newest}"))
-    return f"{history}.{newest if goes_on else number}"
+    written = {row["message_id"]: row["seq"] for row in rows}
+    own = caller.person if log.waiting and may_consent(text) else ""
+    another = ""
+    for person in dict.fromkeys([own, "", *(row["author"] for row in rows)]):
+        ids = (derived_id("openai", conversation_id, person, f"{history}.{number}") for number in count())
+        newest, following = "", next(ids)
+        while following in written:
+            newest, following = following, next(ids)
+        if newest and (is_answering(log, newest) or written[newest] > snapshot.newest):
+            return newest
+        another = another or following
+    return another
 
 
 def keyed_id(caller: Caller, conversation_id: str, key: str) -> str:
-    """Return the id of the caller's message with a key."""
-    return derived_id("openai", conversation_id, caller.person, key)
+    """Return the id of the caller's message with a key; empty where it has none."""
+    return derived_id("openai", conversation_id, caller.person, key) if key else ""
 
 
 async def ask(
@@ -123,12 +132,13 @@ async def ask(
     snapshot: Snapshot,
     text: str,
     answers: Sequence[Answer] = (),
-    key: str = "",
+    message_id: str = "",
     behind: ResponseId | None = None,
 ) -> Goal:
     """Decide what the client answered and post what it wrote; return what it then waits for.
 
-    The same `key` is the same message, told again. `behind` is the last response that the client has, where it says so.
+    The same `message_id` is the same message, told again; empty for a new one. `behind` is the last response that the
+    client has, where it says so.
     Raises Refused as deciding and writing do; what was decided before the refusal stays decided.
     """
     conversation, newest = snapshot.conversation, snapshot.newest
@@ -154,7 +164,7 @@ async def ask(
     goal = _retold(goal, snapshot, decided | (_missed(snapshot, caller.person, behind) if behind else frozenset()))
     if not text:
         return goal
-    writing = Writing(text, keyed_id(caller, conversation_id, key) if key else new_id())
+    writing = Writing(text, message_id or new_id())
     taken = await deps.consents.take(caller, conversation_id, writing)
     if taken is None or taken.posted.taken_as is None:
         await deps.posts.post(caller, conversation_id, writing)

@@ -5,7 +5,7 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id
     AND said_at > coalesce(:since::timestamptz, '-infinity') AND said_at <= coalesce(:until::timestamptz, 'infinity')
 
 -- name: written
-SELECT data ->> 'message_id' AS message_id FROM read.log
+SELECT seq, data ->> 'message_id' AS message_id, coalesce(data -> 'author' ->> 'id', '') AS author FROM read.log
 WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = 'message' AND data ->> 'role' = 'user'
 
 -- name: is_of_chat

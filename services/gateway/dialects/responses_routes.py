@@ -28,6 +28,7 @@ from placet.gateway.dialects.openai_requests import (
     begun_by,
     find,
     found,
+    keyed_id,
     over,
     tell,
     token_usage,
@@ -75,9 +76,9 @@ async def create(
     agent = agent_of(deps, caller, snapshot, body.model)
     if snapshot is None:
         snapshot = await begin(deps, caller, agent, body.language, begun_by(caller, key))
-    goal = await ask(
-        deps, caller, snapshot, text, answers, key, behind=parse_response_id(body.previous_response_id or "")
-    )
+    message_id = keyed_id(caller, snapshot.conversation.conversation_id, key)
+    behind = parse_response_id(body.previous_response_id or "")
+    goal = await ask(deps, caller, snapshot, text, answers, message_id, behind)
     response_id = str(ResponseId(goal.conversation_id, goal.told, goal.message_id))
     state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id)
     if body.stream:
