@@ -362,3 +362,26 @@ async def test_whoever_asks_for_another_answer_proposes_no_second_payment(
     await seen.see(lambda item: item["type"] == "turn" and item["data"]["state"] == "finished")
     await asyncio.gather(*(posted_chat(each, chat, wish) for each in (colleague, frontend)))
     assert ([(1, 1, True)] * 3, (2, 1)) == (found, await asks(frontend, chat))
+
+
+async def test_first_requests_of_a_chat_that_name_two_agents_at_once_are_not_both_answered(
+    frontend: Caller, colleague: Caller
+) -> None:
+    """Whoever comes second is refused, as a moment later."""
+    chat = new_id()
+    both = await asyncio.gather(
+        posted_chat(frontend, chat, "hello"), posted_chat(colleague, chat, "hello", model="clerk")
+    )
+    told = sorted((answer.status_code, answer.json().get("error", {}).get("code")) for answer in both)
+    assert [(200, None), (400, "model_mismatch")] == told
+
+
+async def test_other_first_texts_of_a_chat_at_once_have_conversations_of_their_own(
+    frontend: Caller, colleague: Caller
+) -> None:
+    """A title, and what a colleague writes, are kept apart from what came first, as a moment later."""
+    chat = new_id()
+    posts = [(frontend, "hello"), (colleague, "hello again"), (frontend, TITLE)]
+    named = await asyncio.gather(*(chatted(person, chat, text) for person, text in posts))
+    found = [await written(frontend, each) for each in named]
+    assert [[text] for _, text in posts] == found

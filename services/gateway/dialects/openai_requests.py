@@ -26,7 +26,7 @@ from placet.gateway.dialects.openai import Goal, Progress, ResponseId, is_answer
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
-from placet.gateway.identity.keys import Scope
+from placet.gateway.identity.keys import Scope, hash_secret
 from placet.gateway.store import reading
 from placet.gateway.store.read import load_approvals
 from placet.runtime.queries import load_queries
@@ -72,11 +72,16 @@ def begun_by(caller: Caller, key: str) -> str:
 
 
 async def begin(deps: Deps, caller: Caller, agent: str, language: str, conversation_id: str = "") -> Snapshot:
-    """Open a conversation, under its id where it has one already; one that is open by then stays as it is."""
-    opened, _ = await open_conversation(
+    """Open a conversation, under its id where it has one already; one that is open by then stays as it is.
+
+    Raises Refused (400) where somebody else opened it meanwhile, with another agent.
+    """
+    opened, token = await open_conversation(
         deps.runtime.units, caller, Plan(agent, language), conversation_id, agents=deps.agents
     )
-    return await found(deps, caller, opened)
+    snapshot = await found(deps, caller, opened)
+    agent_of(deps, caller, snapshot, agent)
+    return snapshot._replace(is_new=snapshot.conversation.token_hash == hash_secret(token))
 
 
 async def beside(deps: Deps, caller: Caller, chat: Snapshot, begun_with: Sequence[str]) -> Snapshot:
@@ -84,7 +89,11 @@ async def beside(deps: Deps, caller: Caller, chat: Snapshot, begun_with: Sequenc
 
     That is the chat's own where its user has written the text there, or nothing at all. What begins otherwise is asked
     beside it (titles, queries), or is a branch (the first message was edited): the same text has the same conversation.
+    Where somebody else has just opened the chat, what they wrote is waited for.
     """
+    if not (chat.is_new or chat.items or caller.conversation_id):
+        await deps.log.appears(caller, chat.conversation.conversation_id, 0)
+        chat = await found(deps, caller, chat.conversation.conversation_id)
     conversation, of_chat = chat.conversation, chat.conversation.conversation_id
     place = {"tenant": caller.tenant, "conversation_id": of_chat}
     async with reading(deps.runtime.database) as connection:

@@ -40,6 +40,8 @@ class Snapshot(NamedTuple):
 
     conversation: Conversation
     items: list[Item]
+    #: Whether this very request opened it.
+    is_new: bool = False
 
     @property
     def newest(self) -> int:
