@@ -256,6 +256,8 @@ class Approvers:
     claims: list[DecisionClaims] = field(default_factory=list)
     #: Set by the first decision.
     heard: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Held by a test, it keeps what was heard from being answered.
+    answering: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, delivery: Delivery) -> None:
         """Take decisions and answer them."""
@@ -266,7 +268,8 @@ class Approvers:
             self.claims.append(DecisionClaims.model_validate(claims))
             self.heard.set()
             if not self.silent:
-                answer = await asyncio.to_thread(self._decide, self.claims[-1], event.message.answer_to)
+                async with self.answering:
+                    answer = await asyncio.to_thread(self._decide, self.claims[-1], event.message.answer_to)
                 body = an_envelope(an_event(answer))
                 await self.bus.publish(destination_of(answer), body, message_id="answer", mandatory=False)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -13,6 +17,7 @@ from tests.builders import a_call
 from tests.support.gateway import RESTORED, House, a_conversation, an_approval_row, insert, turn
 from tests.support.inbox_scene import proposed
 from tests.support.staged_scene import CONVERSATION, a_busy_turn, commit_arguments, propose, stage
+from tests.support.system import until
 
 #: An approval's row, and whether it is approved.
 Said = tuple[dict[str, Any], bool]
@@ -126,6 +131,49 @@ async def test_calls_of_one_answer_are_approved_in_its_order(house: House, post:
         rows = proposed(house, 1, 4, conversation_id=conversation)
         await answer(client, post, conversation, *[(row, True) for row in rows[::-1]])
     assert [row["approval_id"] for row in rows] == [claims.approval_id for claims in house.approvers.claims]
+
+
+@DIALECTS
+@pytest.mark.parametrize("answered", [0, 1, 3])
+async def test_a_client_that_vanishes_stops_none_of_its_answers(house: House, post: Post, answered: int) -> None:
+    """Its connection is lost while they are decided one after the other, `answered` of four at that moment."""
+    key, server, approvers = house.key("chat", "decide"), house.gateways[0]._servers[0], house.approvers
+    async with house.client(key) as client:
+        conversation, _ = await a_conversation(client)
+    rows = proposed(house, 1, 4, conversation_id=conversation)
+    path, body = post(conversation, [(row, True) for row in rows])
+
+    async def heard(number: int) -> bool:
+        return len(approvers.claims) > number
+
+    async def alone() -> bool:
+        return not server.server_state.connections
+
+    async def all_approved() -> bool:
+        return house.query("SELECT DISTINCT state FROM read.approvals") == [("approved",)]
+
+    await until(alone, "nobody else is connected")
+    async with approvers.answering:
+        writer = await sent(house.gateways[0].url, key, path, body)
+        for number in range(answered):
+            await until(partial(heard, number), "a decision is sent")
+            # Whoever has waited for longer gets a lock first: the one that was heard, which is answered then.
+            approvers.answering.release()
+            await approvers.answering.acquire()
+        await until(partial(heard, answered), "the next decision is sent")
+        writer.transport.abort()
+        await until(alone, "the gateway has lost the connection")
+    await until(all_approved, "all are decided")
+    assert [row["approval_id"] for row in rows] == [claims.approval_id for claims in approvers.claims]
+
+
+async def sent(url: str, key: str, path: str, body: dict[str, Any]) -> asyncio.StreamWriter:
+    """Send a whole request over a connection of its own; return what closes that."""
+    place, content = urlsplit(url), json.dumps(body).encode()
+    _, writer = await asyncio.open_connection(place.hostname, place.port)
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n"
+    writer.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+    return writer
 
 
 @DIALECTS
