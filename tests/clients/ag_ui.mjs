@@ -39,8 +39,8 @@ const commands = {
     return run({ resume, context }, until);
   },
   run: ({ resume, tools }) => run({ resume, tools }),
-  answer: ({ payload, status = "resolved" }) =>
-    run({ resume: agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status, payload })) }),
+  answer: ({ payload, status = "resolved", until }) =>
+    run({ resume: agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status, payload })) }, until),
   load: ({ token: key }) => load(key),
   state({ state }) {
     agent.state = state;

@@ -250,6 +250,21 @@ async def test_a_stream_that_drops_stops_nothing(shopper: Caller) -> None:
     assert [("search_products", "succeeded")] == results(said)
 
 
+async def test_a_client_that_dropped_its_answers_run_goes_on_by_asking_what_became_of_it(shopper: Caller) -> None:
+    """The yes counts; the client keeps the question and refuses a plain run, but not the one that docs/ag-ui.md has."""
+    async with a_thread(shopper) as (page, _):
+        await page.do("say", text="deploy the shop")
+        dropped = await page.do("answer", payload={"approved": True}, until="RUN_STARTED")
+        plain = await page.do("run")
+        done = await page.do("answer")
+        after = await page.do("run")
+    assert (1, 1) == (len(dropped["interrupts"]), len(plain["interrupts"]))
+    assert "not addressed by resume" in plain["error"]
+    assert (None, ("RUN_FINISHED", "success"), [], []) == (done["error"], end(done), refusals(done), done["interrupts"])
+    assert [("deploy", "succeeded"), ("read_status", "succeeded")] == results(done)
+    assert (None, done["messages"]) == (after["error"], after["messages"])
+
+
 async def test_what_the_model_says_of_a_waiting_call_is_not_shown(shopper: Caller) -> None:
     """B3: nothing of it streams; decided, the run tells what came of it."""
     async with a_thread(shopper) as (page, _):
