@@ -135,13 +135,15 @@ const commands = {
     }
     await within(end);
   },
+  // What the page has answered, without waiting for the rest.
+  post: () => within(chat.sendMessage()),
   leaveOut({ id, entries }) {
     leftOut[id] = entries;
   },
   // Answered while something streams, or where nobody hears it.
-  async click({ approved, tool, digest }) {
+  async click({ approved, tool, digest, at = 0 }) {
     const parts = chat.messages.flatMap(({ parts }) => parts);
-    const [{ approval }] = parts.filter((part) => part.state === "approval-requested" && part.toolName === tool);
+    const { approval } = parts.filter((part) => part.state === "approval-requested" && part.toolName === tool).at(at);
     if (digest) approval.descriptor.digest = digest;
     await chat.addToolApprovalResponse({ id: approval.id, approved });
   },

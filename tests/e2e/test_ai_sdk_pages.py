@@ -127,6 +127,29 @@ async def test_a_second_tab_answers_what_waits(shopper: Caller, major: str) -> N
     assert (WELL, DEPLOYED, texts(done)) == (well(told), tools(told), texts(told))
 
 
+async def test_two_tabs_answer_two_calls_of_one_message(shopper: Caller, major: str) -> None:
+    """The SDK would wait for all answers in each tab, so both post at once: `sendMessage()`, as docs/ai-sdk.md says."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        await first.do("send", text="deploy two")
+        await second.do("open")
+        if major == "6":
+            await second.do("lookAgain")
+        clicked = await first.do("click", tool="deploy", approved=True)
+        one = await first.do("post")
+        await second.do("click", tool="deploy", approved=True, at=-1)
+        await second.do("post")
+        both = await second.do("settle")
+        await first.do("open")
+        told = await first.do("settle")
+    assert ["approval-responded", "approval-requested"] == [state for _, state in tools(clicked)]
+    assert (1, 2, 1) == (len(posts(clicked)), len(posts(one)), len(posts(both)))
+    assert (WELL, ["output-available", "approval-requested"]) == (well(one), [state for _, state in tools(one)])
+    assert (WELL, [("deploy", "output-available")] * 2) == (well(both), tools(both))
+    assert ["Deploying both.", "Both are there."] == texts(both)
+    assert (WELL, tools(both), texts(both)) == (well(told), tools(told), texts(told))
+
+
 async def answered_late(shopper: Caller, major: str, **answer: object) -> dict[str, Any]:
     """Return how a page stands that answers what another tab has approved."""
     chat_id = new_id()
