@@ -28,7 +28,7 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope, hash_secret
 from placet.gateway.store import reading
-from placet.gateway.store.read import load_approvals
+from placet.gateway.store.read import list_votes, load_approvals
 from placet.runtime.queries import load_queries
 
 _QUERIES = load_queries(__file__)
@@ -170,7 +170,7 @@ async def ask(
         holder=snapshot.holder,
         holder_revision=conversation.holder_revision,
     )
-    goal = _retold(goal, snapshot, decided | (_missed(snapshot, caller.person, behind) if behind else frozenset()))
+    goal = _retold(goal, snapshot, decided | (await _missed(deps, caller, snapshot, behind) if behind else frozenset()))
     if not text:
         return goal
     writing = Writing(text, message_id or new_id())
@@ -233,13 +233,12 @@ def _retold(goal: Goal, snapshot: Snapshot, decided: frozenset[str]) -> Goal:
     return replace(goal, told=first - 1, skipped=range(end, goal.told + 1))
 
 
-def _missed(snapshot: Snapshot, person: str, behind: ResponseId) -> frozenset[str]:
-    """Return the approvals with a vote of a person that others ended behind a response, which could not tell of it.
+async def _missed(deps: Deps, caller: Caller, snapshot: Snapshot, behind: ResponseId) -> frozenset[str]:
+    """Return the approvals with a vote of the caller that others ended behind a response, which could not tell of it.
 
     How far clients were told is kept for all of a conversation, and whoever gave the last vote may have been told.
     """
-    voted: dict[str, int] = {}
-    ended = set[str]()
+    voted, ended = dict[str, int](), dict[str, int]()
     rests_at, log, goal = 0, ConversationState(), Goal("", behind.told, message_id=behind.message_id)
     for item in snapshot.items:
         log.read(item)
@@ -247,13 +246,21 @@ def _missed(snapshot: Snapshot, person: str, behind: ResponseId) -> frozenset[st
         if item.type != "approval":
             continue
         approval_id, data = item.data["approval_id"], item.data
-        if (data.get("kind"), data.get("person")) == ("voted", person):
+        if (data.get("kind"), data.get("person")) == ("voted", caller.person):
             voted[approval_id] = item.id
-        elif data["state"] != "pending" and data.get("decided_by") != person:
-            # A response of answers alone is the one that voted; another one that begins there has told of it.
-            since = 0 < rests_at < item.id if behind.message_id else voted.get(approval_id, 0) > behind.told
-            ended |= {approval_id} if approval_id in voted and since else set()
-    return frozenset(ended)
+        elif data["state"] != "pending" and data.get("decided_by") != caller.person:
+            ended[approval_id] = item.id
+    if behind.message_id:
+        ended = {each: at for each, at in ended.items() if 0 < rests_at < at}
+    else:
+        # A response of answers alone is the one that voted; another one that begins there has told of it.
+        ended = {each: at for each, at in ended.items() if voted.get(each, at) > behind.told}
+    if ended.keys() <= voted.keys():
+        return frozenset(ended)
+    # The log has no vote that came behind the end that it led to.
+    async with reading(deps.runtime.database) as connection:
+        votes = await list_votes(connection, caller.tenant, list(ended))
+    return frozenset(each["approval_id"] for each in votes if each["person"] == caller.person)
 
 
 def begins_anew(item: Item, message_id: str = "") -> bool:
