@@ -50,11 +50,16 @@ class Installation:
     role_prefix: str = "placet_"
 
     def prepare(self, migrate: Migrate) -> None:
-        """Bring the database to the newest schema, migrated by its owner, with everybody's rights."""
-        self.apply_roles()
-        self.set_passwords()
-        migrate(self.url_of(OWNER))
-        self.apply_roles()
+        """Bring the database to the newest schema, migrated by its owner, with everybody's rights.
+
+        Of several at once each waits for those before it: PostgreSQL refuses two who change one role or right.
+        """
+        with psycopg.connect(self.admin_url, autocommit=True) as alone:
+            alone.execute("SELECT pg_advisory_lock(hashtext('placet.prepare'))")
+            self.apply_roles()
+            self.set_passwords()
+            migrate(self.url_of(OWNER))
+            self.apply_roles()
 
     def apply_roles(self) -> None:
         """Make missing roles, and set everybody's rights on what is there now."""

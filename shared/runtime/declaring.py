@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from placet.contracts.topology import (
     EXCHANGES,
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 #: How long declaring everything may take before it counts as failed, in seconds.
 DECLARE_SECONDS = 20.0
+
+
+def place_of(url: str) -> str:
+    """Return as whom a broker's URL reaches which virtual host, and where, without its password."""
+    parts = urlsplit(url)
+    return f"{parts.username or 'guest'}@{parts.hostname}:{parts.port or 5672}{parts.path or '/'}"
 
 
 async def declare_topology(url: str, specs: Iterable[QueueSpec]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -16,6 +17,8 @@ class Outages:
 
     began: str
     ended: str
+    #: What both tell beside.
+    about: Mapping[str, object] = field(default_factory=dict)
     _missed: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
     _ended_at: float = field(default=0.0, init=False)
@@ -35,11 +38,13 @@ class Outages:
             return
         if not self._missed:
             self._since = monotonic() if since is None else since
-            log.warning(self.began, **told)
+            log.warning(self.began, **self.about, **told)
         self._missed += 1
 
     def meet(self, **told: object) -> None:
         """Note that it was there."""
         if self._missed:
-            log.warning(self.ended, **told, missed=self._missed, seconds=round(monotonic() - self._since, 1))
+            log.warning(
+                self.ended, **self.about, **told, missed=self._missed, seconds=round(monotonic() - self._since, 1)
+            )
             self._missed, self._ended_at = 0, monotonic()

@@ -33,7 +33,7 @@ from placet.runtime.bus import (
     PublishRefused,
     PublishReturned,
 )
-from placet.runtime.declaring import DECLARE_SECONDS, declare_topology
+from placet.runtime.declaring import DECLARE_SECONDS, declare_topology, place_of
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
 
@@ -153,7 +153,7 @@ class RabbitBus:
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._consuming, self._stopped = True, False
-        self._outages = Outages("broker.away", "broker.back")
+        self._outages = Outages("broker.away", "broker.back", {"broker": place_of(url)})
 
     def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
         """Consume `spec`; it is declared with its bindings at start."""
@@ -378,7 +378,7 @@ def _leave_if_told(error: BaseException) -> None:
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {str(error) or 'no answer in time'}"
 
 
 async def _patiently(reach: Callable[[], Awaitable[object]], outages: Outages) -> None:

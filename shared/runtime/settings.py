@@ -50,6 +50,13 @@ def _as_browsers_say_it(url: str) -> str:
 INTERNAL: dict[str, JsonValue] = {"internal": True}
 
 
+def _of_a_broker(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in {"amqp", "amqps"} or not parts.hostname or parts.port == 0:
+        raise ValueError("write amqp://user:password@host:5672/vhost")
+    return url
+
+
 class Settings(BaseSettings):
     """Where things are, and how much of them."""
 
@@ -60,7 +67,7 @@ class Settings(BaseSettings):
         description="PostgreSQL of this service's role, libpq URL form.",
     )
     database_pool_size: int = Field(default=10, ge=1, le=200, description="Connections kept; as many again under load.")
-    rabbitmq_url: SecretStr = Field(
+    rabbitmq_url: Annotated[SecretStr, AfterValidator(_of_a_broker)] = Field(
         default=SecretStr("amqp://guest:guest@127.0.0.1:5672/"),
         description="RabbitMQ of this service's user.",
     )

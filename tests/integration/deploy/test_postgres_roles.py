@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -135,6 +136,12 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
         # Of their columns some are written: test_when_a_block_was_sealed_says_the_database.
         return {"SELECT"}
     return {"SELECT", "INSERT"} if name == "history" else {"SELECT", *WRITES}
+
+
+def test_several_may_prepare_at_once(ready: Ready) -> None:
+    """Two machines begin an update together; neither has to be told to try again."""
+    with ThreadPoolExecutor() as threads:
+        assert [None] * 4 == list(threads.map(ready.installation.prepare, [_make_nothing] * 4))
 
 
 @pytest.mark.parametrize("service", SERVICES)

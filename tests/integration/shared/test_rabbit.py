@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
 from placet.runtime import rabbit
 from placet.runtime.bus import Delivery, OnDelivery, PublishBlocked, PublishRefused, PublishReturned
-from placet.runtime.declaring import declare_topology
+from placet.runtime.declaring import declare_topology, place_of
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
 from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently
@@ -229,8 +229,9 @@ async def test_a_connection_that_the_broker_closes_is_told_in_two_lines(rabbitmq
             unasked = ChannelFrame.marshall(channel_number=999, frames=[aiormq.spec.Basic.Ack(delivery_tag=1)])
             await connection.write_queue.put(unasked)
             await until(lambda: asyncio.sleep(0, len(lines) == 2), "it is back")
-    assert [("broker.away", "warning"), ("broker.back", "warning")] == [
-        (line["event"], line["log_level"]) for line in lines
+    where = place_of(rabbitmq_url)
+    assert [("broker.away", "warning", where), ("broker.back", "warning", where)] == [
+        (line["event"], line["log_level"], line["broker"]) for line in lines
     ]
     assert "CHANNEL_ERROR" in lines[0]["error"]
 

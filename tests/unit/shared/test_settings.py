@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 import structlog
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from placet.contracts.errors import PlacetError
 from placet.contracts.topology import SERVICES
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
+from placet.runtime.declaring import place_of
 from placet.runtime.service import Service, main
-from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
+from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown, what_is_wrong
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "example.env"
 
@@ -54,6 +55,29 @@ def test_names_of_others_are_left_alone() -> None:
         "PLACET_WEB_PORT",
     ]
     refuse_unknown(dict.fromkeys([*NAMES.read_text().split(), *others, *links], ""))
+
+
+@pytest.mark.parametrize("url", ["http://broker/", "broker:5672", "amqp://", "amqp://user:secret@:5672", "amqp://b:x/"])
+def test_an_address_of_no_broker_is_refused(url: str) -> None:
+    """One line says how one is written, and none of the value, in which a password is."""
+    with pytest.raises(ValidationError) as refused:
+        Settings(rabbitmq_url=SecretStr(url))
+    assert (True, False) == (
+        "PLACET_RABBITMQ_URL: " in str(what_is_wrong(refused.value)),
+        "secret" in str(refused.value),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("amqp://placet-agent:secret@broker/placet", "placet-agent@broker:5672/placet"),
+        ("amqps://broker:5671", "guest@broker:5671/"),
+    ],
+)
+def test_a_broker_is_named_without_its_password(url: str, place: str) -> None:
+    """As lines in the log have it."""
+    assert place == place_of(url)
 
 
 @pytest.mark.parametrize(
