@@ -11,6 +11,7 @@ from placet.runtime.work import Change
 
 PENDING = Gauge("placet_approvals_pending", f"Approvals that wait for people; counted up to {store.COUNTED_MAX:_}.")
 OLDEST = Gauge("placet_approvals_oldest_seconds", "Age of the approval that has waited longest; 0 where none waits.")
+MEASURED = (PENDING, OLDEST)
 ENDED = Counter("placet_approvals_ended_total", "Approvals that ended, by rule and outcome.", ["rule", "outcome"])
 SECONDS = Histogram(
     "placet_approval_decided_seconds",

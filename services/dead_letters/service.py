@@ -20,6 +20,8 @@ def build(settings: DeadLettersSettings, runtime: Runtime) -> Service:
         runtime=runtime,
         subscriptions=(commands,),
         raw_subscriptions=((queue(DEAD_LETTERS), partial(handlers.bury, units=runtime.units)),),
-        duties=(Duty("measure", MEASURE_SECONDS, partial(handlers.measure, runtime.database)),),
+        duties=(
+            Duty("measure", MEASURE_SECONDS, partial(handlers.measure, runtime.database), gauges=(handlers.WAITING,)),
+        ),
         drain_seconds=settings.drain_seconds,
     )

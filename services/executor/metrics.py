@@ -39,6 +39,11 @@ SLOTS_BUSY = Gauge("placet_executor_slots_busy", "Calls that run now, tools that
 UNKNOWN_TOOL = "(not here)"
 
 
+def measured(pools: Sequence[str]) -> tuple[Gauge, ...]:
+    """Return what `measure` looks at."""
+    return tuple(gauge.labels(pool) for gauge in (PARKED, UNKNOWN, DEPTH) for pool in pools)
+
+
 async def measure(pools: Sequence[str], runtime: Runtime) -> int:
     """Look at what waits for executors and for people; always 0, because there is nothing to go on with."""
     async with runtime.database.single() as connection:

@@ -33,7 +33,7 @@ from placet.executor.committing import Committing
 from placet.executor.discarding import discard_workspace
 from placet.executor.handlers import abandon_call, claim_calls, release_call, resolve_call
 from placet.executor.merging import merge_workspace
-from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure
+from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure, measured
 from placet.executor.parking import Parking
 from placet.executor.settings import EVERY_POOL, ExecutorSettings
 from placet.executor.settling import Settling
@@ -168,7 +168,7 @@ def assemble(
             Duty("expire-workspaces", EXPIRE_SECONDS, sweeper.expire_workspaces),
             Duty("end-stuck-plans", EXPIRE_SECONDS, sweeper.end_stuck_plans),
             Duty("purge-workspaces", PURGE_SECONDS, partial(sweeper.purge_workspaces, keep)),
-            Duty("measure", MEASURE_SECONDS, partial(measure, pools, runtime)),
+            Duty("measure", MEASURE_SECONDS, partial(measure, pools, runtime), gauges=measured(pools)),
         ),
         slots=worker.slots,
         resources=(worker.with_resources(open_tool_resources(modules_of(tools.values()), packs)),),

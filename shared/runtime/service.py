@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any, NoReturn, TypeVar
 
 import structlog
@@ -94,6 +95,8 @@ class Duty:
     #: What a full round does; the next one follows at once. What did less has left nothing behind, and pauses: else a
     #: trickle would keep it going without end, a row at a time.
     full: int = 1
+    #: What a round measures; NaN while a round fails, for nobody knows it then.
+    gauges: tuple[Gauge, ...] = ()
 
     def pause_after(self, done: int) -> float:
         """Return how many seconds the next round waits after one that did so much."""
@@ -167,16 +170,19 @@ class Service:
                 await connection.run(database.queries.forget_old)
             return 0
 
+        age = OUTBOX_AGE.labels(self.name)
+
         async def measure() -> int:
             async with database.single() as connection:
                 (row,) = await connection.run(database.queries.outbox_age)
-            OUTBOX_AGE.labels(self.name).set(row["seconds"])
+            age.set(row["seconds"])
             return 0
 
         relay = Duty("relay", RELAY_EVERY_SECONDS, outbox.sweep)
         forgetter = Duty("outbox-cleaner", FORGET_EVERY_SECONDS, outbox.forget_confirmed)
         cleaner = Duty("inbox-cleaner", 3600.0, forget)
-        return (*self.duties, relay, forgetter, cleaner, Duty("measure-outbox", MEASURE_SECONDS, measure))
+        measurer = Duty("measure-outbox", MEASURE_SECONDS, measure, gauges=(age,))
+        return (*self.duties, relay, forgetter, cleaner, measurer)
 
 
 def runtime_of(settings: Settings, service: str) -> Runtime:
@@ -279,6 +285,8 @@ async def _forever(duty: Duty) -> None:
         try:
             pause = duty.pause_after(await duty.run_once())
         except Exception as error:
+            for gauge in duty.gauges:
+                gauge.set(nan)
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 # Cancelled, it failed on its way out: that must not keep it, or the stop waits for ever.
                 raise asyncio.CancelledError from error

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from math import isnan
+
+from prometheus_client import Gauge
+from structlog.testing import capture_logs
 
 from placet.runtime.service import Duty, _forever
 
@@ -37,3 +41,21 @@ async def test_a_duty_that_fails_while_it_is_cancelled_ends_all_the_same() -> No
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=10)
     assert (True, True) == (task in done, task.cancelled())
+
+
+async def test_what_cannot_be_looked_at_has_no_value() -> None:
+    """The last one would stand for as long as the database is away, and no alarm would ring."""
+    gauge, failed = Gauge("placet_test_looked_at", "Looked at.", registry=None), asyncio.Event()
+    gauge.set(7)
+
+    async def look() -> int:
+        failed.set()
+        raise LookupError
+
+    with capture_logs():
+        task = asyncio.ensure_future(_forever(Duty("measure", 0.0, look, gauges=(gauge,))))
+        await failed.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    ((sample,),) = (metric.samples for metric in gauge.collect())
+    assert isnan(sample.value)
