@@ -149,7 +149,7 @@ bench: setup $(DONE)/tests ## Measure Placet beside the floors (SHORT=1 quick, O
 
 .PHONY: house
 house: setup $(DONE)/tests ## Weigh the house: lines, files, what a call walks through, words
-	$(WITH_SERVICES) $(PY) -m bench.house
+	PYTHONPATH=examples $(WITH_SERVICES) $(PY) -m bench --only house
 
 # --- keeping house ----------------------------------------------------------------------------------------
 

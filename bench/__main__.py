@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, lists, soak, stage, tenants
+from bench import costs, fair_floor, floor, footprint, goals, house, inbox, jobs, linear, lists, soak, stage, tenants
 from bench.measurement import System, lines_of, ratios_of
 from bench.placet_system import EMBEDDED, PLACET, SINGLE, UNGATED
 from bench.report import RESULTS, figures, in_turns, ratios, say, table, write
@@ -151,6 +151,13 @@ async def quiet_tenant(extent: Extent) -> Found:
     return tenants.ratios(seen), {"quiet": tenants.figures(seen)}, tenants.table(seen)
 
 
+async def rooms(_: Extent) -> Found:
+    """Weigh the house: lines, modules, functions, what a gated call walks through, and its words."""
+    seen = await house.weigh()
+    keys = {"house_lines": float(seen.lines), "house_files_per_call": float(seen.files_per_call)}
+    return keys, asdict(seen), house.table(seen)
+
+
 PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "gated": gated,
     "ungated": ungated,
@@ -163,6 +170,7 @@ PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "stage": staged,
     "jobs": hanoi,
     "tenants": quiet_tenant,
+    "house": rooms,
 }
 
 

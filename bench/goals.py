@@ -41,6 +41,8 @@ GOALS = (
     Goal("embedded: decision to recorded at 1", "embedded_recorded_p50_1_vs_floor", 1.5),
     Goal("ungated: proposed to result at 1", "ungated_p50_1_vs_floor", 2),
     Goal("ungated: calls/s at 64", "ungated_calls_64_vs_floor", 1.5, more=True),
+    Goal("lines of Python in services and shared", "house_lines", 40_000),
+    Goal("files on the way of a gated call", "house_files_per_call", 60),
     Goal("WAL of a call at 64, KB", "wal_kb_64", 20, 12),
     Goal("a million pending: decision", "decision_vs_1000", 1.2),
     Goal("a million pending: first page", "first_page_vs_1000", 1.2),

@@ -13,18 +13,16 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import psutil
-import uvloop
 
 from bench.load import a_load, until
 from bench.measurement import percentile
 from bench.placet_system import Variant, a_placet, pids_of
-from bench.report import RESULTS, say, write
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ("services", "shared")
@@ -204,12 +202,6 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def main() -> None:
-    """Count, print, write."""
-    house = count(ROOT, uvloop.run(way_of_a_call()))
-    say(table(house))
-    write(RESULTS / "house.json", asdict(house))
-
-
-if __name__ == "__main__":
-    main()
+async def weigh() -> House:
+    """Count the house, with the way of some calls of today."""
+    return count(ROOT, await way_of_a_call())
