@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from placet.contracts.topology import (
@@ -19,14 +19,21 @@ from placet.contracts.topology import (
 if TYPE_CHECKING:
     from faststream.rabbit.schemas.queue import QuorumQueueArgs
 
-#: How long declaring everything may take before it counts as failed, in seconds.
-DECLARE_SECONDS = 20.0
+#: How long the broker may take for one thing before it counts as silent, in seconds; a slow one needs many times that.
+ANSWER_SECONDS = 20.0
+T = TypeVar("T")
 
 
 def place_of(url: str) -> str:
     """Return as whom a broker's URL reaches which virtual host, and where, without its password."""
     parts = urlsplit(url)
     return f"{parts.username or 'guest'}@{parts.hostname}:{parts.port or 5672}{parts.path or '/'}"
+
+
+async def in_time(asked: Awaitable[T]) -> T:
+    """Return what the broker answers; raise TimeoutError where it is silent."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        return await asked
 
 
 async def declare_topology(url: str, specs: Iterable[QueueSpec]) -> None:
@@ -39,22 +46,21 @@ async def declare_topology(url: str, specs: Iterable[QueueSpec]) -> None:
 
     broker = RabbitBroker(url, logger=None)
     try:
-        async with asyncio.timeout(DECLARE_SECONDS):
-            await broker.connect()
-            exchanges = {
-                name: await broker.declare_exchange(RabbitExchange(name, type=ExchangeType.TOPIC, durable=True))
-                for name in EXCHANGES
-            }
-            for delay in RETRY_DELAYS_SECONDS:
-                # Topic, though one queue takes everything: only then can the broker check the key, which names the
-                # queue to come back to, against the publisher's rights.
-                exchange = RabbitExchange(retry_name(delay), type=ExchangeType.TOPIC, durable=True)
-                made = await broker.declare_exchange(exchange)
-                parked = await broker.declare_queue(queue(retry_name(delay), retry_arguments(delay)))
-                await parked.bind(made, routing_key="#")
-            for spec in specs:
-                declared = await broker.declare_queue(queue(spec.name, queue_arguments(spec)))
-                for binding in spec.bindings:
-                    await declared.bind(exchanges[binding.exchange], routing_key=binding.key)
+        await in_time(broker.connect())
+        exchanges = {
+            name: await in_time(broker.declare_exchange(RabbitExchange(name, type=ExchangeType.TOPIC, durable=True)))
+            for name in EXCHANGES
+        }
+        for delay in RETRY_DELAYS_SECONDS:
+            # Topic, though one queue takes everything: only then can the broker check the key, which names the queue
+            # to come back to, against the publisher's rights.
+            exchange = RabbitExchange(retry_name(delay), type=ExchangeType.TOPIC, durable=True)
+            made = await in_time(broker.declare_exchange(exchange))
+            parked = await in_time(broker.declare_queue(queue(retry_name(delay), retry_arguments(delay))))
+            await in_time(parked.bind(made, routing_key="#"))
+        for spec in specs:
+            declared = await in_time(broker.declare_queue(queue(spec.name, queue_arguments(spec))))
+            for binding in spec.bindings:
+                await in_time(declared.bind(exchanges[binding.exchange], routing_key=binding.key))
     finally:
         await broker.stop()

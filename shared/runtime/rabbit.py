@@ -33,7 +33,7 @@ from placet.runtime.bus import (
     PublishRefused,
     PublishReturned,
 )
-from placet.runtime.declaring import DECLARE_SECONDS, declare_topology, place_of
+from placet.runtime.declaring import declare_topology, in_time, place_of
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
 
@@ -269,12 +269,11 @@ class RabbitBus:
 
     async def _open(self) -> None:
         """Open what is not: the connection, and the channel of each consumer."""
-        async with asyncio.timeout(DECLARE_SECONDS):
-            connection = await self._connect()
-            for consumer in self._consumers if self._consuming else ():
-                if not consumer.runs:
-                    channel = await consumer.open(connection)
-                    channel.closing.add_done_callback(self._note_closed)
+        connection = await self._connect()
+        for consumer in self._consumers if self._consuming else ():
+            if not consumer.runs:
+                channel = await in_time(consumer.open(connection))
+                channel.closing.add_done_callback(self._note_closed)
 
     async def _connect(self) -> AbstractConnection:
         """Connect where it is not; leave what was open on the connection before, which may never tell of its end."""
@@ -285,8 +284,7 @@ class RabbitBus:
         for consumer in self._consumers:
             consumer.channel = None
         name = {"connection_name": f"placet-{self._service}"}
-        async with asyncio.timeout(DECLARE_SECONDS):
-            self._connection = made = await aiormq.connect(self._url, client_properties=cast("Any", name))
+        self._connection = made = await in_time(aiormq.connect(self._url, client_properties=cast("Any", name)))
         made.closing.add_done_callback(self._note_lost)
         return made
 

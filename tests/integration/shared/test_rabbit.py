@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -17,12 +18,13 @@ from aiormq.connection import Connection
 from structlog.testing import capture_logs
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
-from placet.runtime import rabbit
+from placet.runtime import declaring, rabbit
 from placet.runtime.bus import Delivery, OnDelivery, PublishBlocked, PublishRefused, PublishReturned
 from placet.runtime.declaring import declare_topology, place_of
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
 from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently
+from tests.support.line import Line
 from tests.support.rabbitmq import VirtualHosts, delete_queues
 from tests.support.system import until
 
@@ -287,6 +289,25 @@ async def test_a_start_without_a_broker_leaves_nothing_behind() -> None:
     await asyncio.wait({starting})
     assert {"broker.away"} == {line["event"] for line in lines}
     assert [] == [each for each in gc.get_objects() if isinstance(each, RobustConnection) and each.url.port == 1]
+
+
+async def test_a_slow_broker_is_no_silent_one(rabbitmq_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thing is answered in time, and all of them together take longer than that: the service starts."""
+    monkeypatch.setattr(declaring, "ANSWER_SECONDS", 2.0)
+    parts = urlsplit(rabbitmq_url)
+    line = Line(lambda: asyncio.open_connection(parts.hostname, parts.port))
+    line.delay_seconds = 0.02
+    await line.open()
+    login = parts.netloc.rpartition("@")[0]
+    url = parts._replace(netloc=f"{login}@127.0.0.1:{line.port}").geturl()
+    began, taken = monotonic(), Taken()
+    with capture_logs() as lines:
+        async with running(url, queue("agent.messages"), taken=taken) as bus:
+            took = monotonic() - began
+            await send(bus, b"arrives")
+            await taken.has(1)
+    await line.close()
+    assert (True, []) == (took > declaring.ANSWER_SECONDS, lines)
 
 
 async def test_whoever_is_told_to_end_ends() -> None:
