@@ -23,14 +23,17 @@ let looking;
 // Whether the page is another than the guide's: one that posts by itself while any of its messages is answered.
 let isForeign = false;
 
-// Whether the page's requests reach nobody.
+// Whether the page's requests reach nobody; and what breaks off the streams that it reads.
 let offline = false;
+const cutters = [];
 
 async function noted(address, options) {
   if (offline) throw new TypeError("fetch failed");
   const response = await fetch(address, options);
   requests.push(`${options.method} ${new URL(address).pathname.replace(id, "…")} ${response.status}`);
-  return response;
+  if (!response.body) return response;
+  const cut = { start: (controller) => cutters.push(() => controller.error(new TypeError("network error"))) };
+  return new Response(response.body.pipeThrough(new TransformStream(cut)), response);
 }
 
 // By approval: entries of its commit that do not run. As the guide has it, each post of the page tells them.
@@ -46,7 +49,7 @@ class Transport extends DefaultChatTransport {
 const guide = readFileSync(new URL("../../docs/ai-sdk.md", import.meta.url), "utf8");
 const [, snippet] = guide.match(/```tsx\n(?:import .*\n|\n)*([^]*?)```/);
 const here = snippet.replace("https://placet.example", url).replace(/version=\d+/, `version=${major}`);
-const names = ["conversation", "messages", "useChat", "useEffect", "DefaultChatTransport"];
+const names = ["conversation", "messages", "useChat", "useEffect", "useRef", "DefaultChatTransport"];
 const condition = "lastAssistantMessageIsCompleteWithApprovalResponses";
 const documented = new Function(...names, condition, `${here}; return chat;`);
 
@@ -54,6 +57,8 @@ const documented = new Function(...names, condition, `${here}; return chat;`);
 function begin(messages) {
   let page, options;
   const noted = new Map();
+  const ref = { current: null };
+  const useRef = () => ref;
   const useChat = (given) => {
     options ??= given;
     page ??= opened(given);
@@ -67,7 +72,7 @@ function begin(messages) {
       if (JSON.stringify(noted.get(key)) !== JSON.stringify(values)) due.push(effect);
       noted.set(key, values);
     };
-    documented({ id, token }, messages, useChat, useEffect, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
+    documented({ id, token }, messages, useChat, useEffect, useRef, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
     if (!isForeign) for (const effect of due) effect();
   };
   let isDue = false;
@@ -158,6 +163,11 @@ const commands = {
     await until(() => chat.status === "error");
     offline = false;
   },
+  // The network goes away in the middle of a stream, and is back at once.
+  async cut() {
+    for (const cutter of cutters.splice(0)) cutter();
+    await until(() => chat.status === "error");
+  },
   foreign() {
     isForeign = true;
     const answered = (message) => lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [message] });
@@ -187,6 +197,8 @@ const commands = {
     const spoken = () => chat.lastMessage?.role === "assistant" && chat.lastMessage.parts.some((part) => part.text);
     await until(spoken);
   },
+  // Until the newest message says a text.
+  says: ({ text }) => until(() => chat.lastMessage.parts.some((part) => part.text === text)),
   async settle() {
     await within(resuming);
     await looking;

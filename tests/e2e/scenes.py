@@ -205,9 +205,13 @@ _SHOP = (
 )
 
 #: What is said slowly: the first word is there, the others when somebody opens the gate of this name.
-SLOW_SCENES = ("first", "tab", "stop", "again", "denied", "approved-beside", "denied-beside", "foreign", "forged")
+SLOW_SCENES = (
+    *("first", "tab", "stop", "again", "denied", "approved-beside", "denied-beside", "foreign", "forged"),
+    *("gap", "gap-held", "cut", "cut-held"),
+)
 SLOWLY = tuple(f"slowly-{what}-{major}" for what in SLOW_SCENES for major in ("6", "7"))
 
+_DEPLOY = _call("deploy", service="shop", version="1.2")
 _DEPLOYING = (
     _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),
     _when("deploy short-lived", _call("deploy", service="shop", version="short-lived")),
@@ -235,6 +239,10 @@ _DEPLOYING = (
         after_results_of=("deploy",),
         answer=Answer(calls=(_call("refund", amount=600),)),
     ),
+    *(
+        Rule(user=f"deploy behind {gate}", answer=Answer(text="Deploying.", calls=(_DEPLOY,), gate=gate, gate_after=3))
+        for gate in SLOWLY
+    ),
     _when("deploy at once", _call("deploy", service="shop", version="at-once"), text="Deploying."),
     _when("set it by word", _call("set_flag", name="by-word")),
     *(
@@ -254,7 +262,7 @@ _DEPLOYING = (
         text="Deploying both.",
     ),
     Rule(after_results_of=("deploy", "deploy"), answer=Answer(text="Both are there.")),
-    _when("deploy the shop", _call("deploy", service="shop", version="1.2"), text="Deploying."),
+    _when("deploy the shop", _DEPLOY, text="Deploying."),
     _after("deploy", "", _call("read_status", service="shop"), contain="succeeded"),
     _after("deploy", "It was not deployed."),
     _after("read_status", "The shop is green."),

@@ -101,7 +101,7 @@ async def open_gate(stage: Stage, name: str) -> None:
 
 
 async def test_a_page_that_is_loaded_again_answers_what_waits(shopper: Caller, major: str) -> None:
-    """Nothing streams while a call waits, so the resume is a 204 and Approve posts at once."""
+    """The stream that is resumed ends at the request, so Approve posts at once."""
     chat_id = new_id()
     async with a_page(shopper, major, chat_id) as page:
         asked = await page.do("send", text="deploy the shop")
@@ -111,7 +111,7 @@ async def test_a_page_that_is_loaded_again_answers_what_waits(shopper: Caller, m
     assert (WELL, WELL, WELL) == (well(asked), well(opened), well(done))
     assert [("deploy", "approval-requested")] == tools(asked) == tools(opened)
     assert (DEPLOYED, ["Deploying.", "The shop is green."]) == (tools(done), texts(done))
-    assert ["POST /api/chat 200", "GET /api/chat/…/stream 204", "POST /api/chat 200"] == done["requests"]
+    assert ["POST /api/chat 200", "GET /api/chat/…/stream 200", "POST /api/chat 200"] == done["requests"]
 
 
 async def test_a_second_tab_answers_what_waits(shopper: Caller, major: str) -> None:
@@ -120,11 +120,25 @@ async def test_a_second_tab_answers_what_waits(shopper: Caller, major: str) -> N
     async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
         await first.do("send", text="deploy the shop")
         await second.do("open")
+        await second.do("settle")
         done = await second.do("answer", approved=True)
         await first.do("open")
         told = await first.do("settle")
     assert (WELL, DEPLOYED) == (well(done), tools(done))
     assert (WELL, DEPLOYED, texts(done)) == (well(told), tools(told), texts(told))
+
+
+async def test_an_answer_that_is_given_while_the_page_is_loaded_counts(shopper: Caller, major: str) -> None:
+    """Before the resume is answered, whose replay still asks: the outcome is what the page shows in the end."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="deploy the shop")
+        await page.do("open")
+        await page.do("click", tool="deploy", approved=True)
+        await page.do("says", text="The shop is green.")
+        done = await page.do("rest")
+    assert (WELL, DEPLOYED, ["Deploying.", "The shop is green."]) == (well(done), tools(done), texts(done))
+    assert (2, []) == (len(posts(done)), problems(done))
 
 
 async def test_two_tabs_answer_two_calls_of_one_message(shopper: Caller, major: str) -> None:
@@ -156,6 +170,7 @@ async def answered_late(shopper: Caller, major: str, **answer: object) -> dict[s
     async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
         await first.do("send", text="deploy the shop")
         await second.do("open")
+        await second.do("settle")
         await second.do("answer", approved=True)
         return await first.do("answer", **answer)
 
@@ -184,6 +199,7 @@ async def test_a_second_question_leads_to_a_second_held_call(shopper: Caller, ma
         await page.do("send", text=first)
         asked = await page.do("send", text="transfer to ada")
         await page.do("open")
+        await page.do("settle")
         done = await page.do("answer", approved=True, tool="transfer")
     assert (WELL, [("transfer", "approval-requested")]) == (well(asked), tools(asked))
     assert (WELL, [("transfer", "output-available")], ["The money is there."]) == (well(done), tools(done), texts(done))
@@ -230,6 +246,7 @@ async def test_an_answer_that_needs_another_voter_asks_again_and_posts_once(
         await page.do("send", text="deploy reviewed")
     async with a_page(shopper, major, chat_id) as page:
         await page.do("open")
+        await page.do("settle")
         done = await page.do("answer", approved=True)
     assert (WELL, [("deploy", "approval-requested")], 1) == (well(done), tools(done), len(posts(done)))
 
@@ -452,16 +469,67 @@ async def test_a_second_tab_joins_an_answer_that_streams(shopper: Caller, stage:
     assert ends[0]["messages"][-1]["id"] == ends[1]["messages"][-1]["id"]
 
 
-async def test_a_chat_in_which_nothing_streams_has_nothing_to_resume(shopper: Caller, major: str) -> None:
-    """A 204: after an answer, and while a call waits."""
-    chat_id = new_id()
+async def test_a_chat_without_an_answer_has_nothing_to_resume(shopper: Caller, major: str) -> None:
+    """A 204, and a replay of the newest answer as soon as there is one."""
+    chat_id = (await shopper.post("/v1/conversations", {}))["id"]
     path = f"/api/chat/{chat_id}/stream?version={major}"
+    empty = await status_of(shopper, path)
     async with a_page(shopper, major, chat_id) as page:
         await page.do("send", text="hello")
-        answered = await status_of(shopper, path)
-        await page.do("send", text="deploy the shop")
-        waiting = await status_of(shopper, path)
-    assert (204, 204) == (answered, waiting)
+    assert (204, 200) == (empty, await status_of(shopper, path))
+
+
+SLOW = [
+    ("speak", "", ["Slow and steady."], []),
+    ("deploy behind", "-held", ["Deploying."], [("deploy", "approval-requested")]),
+]
+
+
+@pytest.mark.parametrize(("asks", "kind", "words", "waits"), SLOW)
+async def test_an_answer_that_ends_between_the_history_and_the_resume_is_shown(
+    shopper: Caller,
+    stage: Stage,
+    major: str,
+    asks: str,
+    kind: str,
+    words: list[str],
+    waits: list[tuple[str, str]],
+) -> None:
+    """The page read a history in which it had no words yet; over or waiting for people, it is told all of it."""
+    chat_id, gate = new_id(), f"slowly-gap{kind}-{major}"
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        await first.do("begin", text=f"{asks} {gate}")
+        read = await second.do("reload")
+        await open_gate(stage, gate)
+        ended = await first.do("settle")
+        resumed = await second.do("resume")
+    assert ([], words, waits) == (texts(read), texts(ended), tools(ended))
+    assert (WELL, words, waits) == (well(resumed), texts(resumed), tools(resumed))
+    assert [each["id"] for each in ended["messages"]] == [each["id"] for each in resumed["messages"]]
+
+
+@pytest.mark.parametrize(("asks", "kind", "words", "waits"), SLOW)
+async def test_an_answer_that_ended_while_the_network_was_away_is_shown_whole(
+    shopper: Caller,
+    stage: Stage,
+    major: str,
+    asks: str,
+    kind: str,
+    words: list[str],
+    waits: list[tuple[str, str]],
+) -> None:
+    """Cut in the middle of its text, the page resumes when it is over, and nothing of it is there twice."""
+    chat_id, gate = new_id(), f"slowly-cut{kind}-{major}"
+    async with a_page(shopper, major, chat_id) as page, a_page(shopper, major, chat_id) as second:
+        await page.do("begin", text=f"{asks} {gate}")
+        cut = await page.do("cut")
+        await second.do("open")
+        await open_gate(stage, gate)
+        await second.do("settle")
+        resumed = await page.do("resume")
+    assert ("error", True) == (cut["status"], (texts(cut), tools(cut)) != (words, waits))
+    assert (WELL, words, waits) == (well(resumed), texts(resumed), tools(resumed))
+    assert 2 == len(resumed["messages"])
 
 
 async def test_the_guides_stop_ends_the_turn(shopper: Caller, major: str) -> None:

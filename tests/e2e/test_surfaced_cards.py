@@ -108,7 +108,8 @@ async def test_the_ai_sdk_decides_the_card_of_a_job(shopper: Caller, house: Syst
     async with node_client("ai_sdk.mjs", major, shopper.url, shopper.token, new_id()) as page:
         asked = await page.do("send", text=wish(name))
         if again:
-            asked = await page.do("open")
+            await page.do("open")
+            asked = await page.do("settle")
         done = await page.do("answer", approved=True)
         loaded = await page.do("reload")
     assert [("accomplish", "input-available"), ("commit_changes", "approval-requested")] == test_ai_sdk.tools(asked)
@@ -133,7 +134,8 @@ async def test_the_ai_sdk_decides_the_cards_of_two_jobs(
         said = await page.do("send", text=wish(*names))
         await both_asked(shopper, chat)
         if at_once:
-            said = await page.do("open")
+            await page.do("open")
+            said = await page.do("settle")
         for _ in names:
             if any(state == "approval-requested" for _, state in test_ai_sdk.tools(said)):
                 said = await page.do("answer", approved=True)

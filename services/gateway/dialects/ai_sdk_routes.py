@@ -112,29 +112,32 @@ async def show(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: Version
 async def resume(
     deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6"
 ) -> StreamingResponse | Response:
-    """Replay the answer that is being made from its beginning, and stay until it is over or waits for people.
+    """Replay the newest answer from its beginning, and stay until it is over or waits for people.
 
-    204 where none is made; but an answer for which people were asked is replayed after its end too, because the page
-    that asked was not told how it went on: unless version 6 could not be told of it as the history tells it. Where
-    people hold the conversation, and nothing waits for a decision, stay for what an operator says.
+    Also where it is over or waits already: the page may have read its history before, or lost its stream, and the SDK
+    puts a replay in the place of what it shows. 204 where there is no answer, and where version 6 could not be told of
+    it as the history tells it. Where people hold the conversation, and nothing waits for a decision, stay for what an
+    operator says.
     """
     conversation_id = own_id(caller.tenant, chat_id)
     deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
-    snapshot = await streams.read(deps, caller, conversation_id)
+    # As far back as the history, so that no replay takes away what that one showed.
+    snapshot = await streams.read(deps, caller, conversation_id, streams.HISTORY_MAX)
     log = snapshot.log
-    coming = [message_id for message_id, waits in log.unanswered.items() if not waits]
+    # One that waited is answered next where a turn follows, and nothing waits any more.
+    is_next = log.follows and not log.waiting
+    coming = [message_id for message_id, waits in log.unanswered.items() if is_next or not waits]
     newest = next(reversed(log.turns.values()), None)
     goal = Goal(version, newest=snapshot.newest, holder=snapshot.holder)
     goal = replace(goal, message_id=coming[0]) if coming else replace(goal, reply_id=newest.reply_id if newest else "")
     goal = replace(goal, decided=await streams.decided_since(deps, caller, log))
     state, chunks = replay(begin(goal), snapshot.items)
     if not coming and (state.done or not state.reply_id):
-        was_asked = any(call.card for call in state.calls) and state.is_tellable
         if snapshot.holder and not log.waiting and not snapshot.conversation.ended_at:
             # What was said so far is in the history; what comes next may be an operator's word.
             goal = replace(goal, reply_id="")
             state, chunks = replay(begin(goal), snapshot.items)
-        elif state.waiting or not was_asked:
+        elif not state.reply_id or not state.is_tellable:
             return Response(status_code=204)
     return _streaming(deps, caller, conversation_id, state, chunks)
 
