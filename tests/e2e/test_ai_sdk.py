@@ -105,6 +105,20 @@ async def test_a_page_that_is_loaded_again_shows_the_same_messages(shopper: Call
     assert (None, ["Hello, how can I help you today?"]) == (resumed["error"], texts(resumed))
 
 
+async def test_a_history_says_why_a_call_was_held_as_the_stream_does(shopper: Caller, major: str) -> None:
+    """Version 7 has the reason beside the request; version 6 in the descriptor only, and takes the other one too."""
+    async with a_chat(shopper, major) as (page, _):
+        asked = await page.do("send", text="deploy and hold")
+        loaded = await page.do("reload")
+    told, kept = (
+        [part["approval"] for part in said["messages"][-1]["parts"] if part["type"] == "dynamic-tool"]
+        for said in (asked, loaded)
+    )
+    reason = {"requestReason": "The conversation waits for it."}
+    assert ([each | reason for each in told], None) == (kept, loaded["fault"])
+    assert [major == "7"] == ["requestReason" in each for each in told]
+
+
 async def test_what_the_model_says_of_a_waiting_call_is_not_shown(shopper: Caller, major: str) -> None:
     """B3: nothing of it streams; the history that is loaded again is what the client had."""
     async with a_chat(shopper, major) as (page, _):

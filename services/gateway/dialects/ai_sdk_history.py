@@ -91,6 +91,7 @@ class Assembly:
                 part |= {"state": "input-available", "input": chunk["input"]}
             case "tool-approval-request":
                 asked = {"id": chunk["approvalId"], "descriptor": chunk["approvalDescriptor"]}
+                asked["requestReason"] = chunk["reason"]
                 part |= {"state": "approval-requested", "approval": asked}
             case "tool-approval-response":
                 answer = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
