@@ -17,14 +17,12 @@ from placet.agent.states import MACHINE, Event, State
 from placet.contracts.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from placet.contracts.ids import call_id, derived_id
 from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
-from placet.contracts.messages.tool_calls import AnswerKind, ArgumentsChange, Category
+from placet.contracts.messages.tool_calls import CALLS_PER_STEP_MAX, AnswerKind, ArgumentsChange, Category
 from placet.contracts.permit import MAY_HAVE_RUN
 from placet.domain.agents import AccomplishEntry
 from placet.domain.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from placet.domain.house_tools import PROPOSE_SPEC
 
-#: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
-CALLS_PER_STEP_MAX = 64
 #: Longest text kept of arguments that are no JSON object, in characters.
 RAW_ARGUMENTS_MAX = 65_536
 #: Longest error text for the model, in characters.

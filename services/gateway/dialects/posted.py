@@ -12,13 +12,14 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.contracts.messages.conversations import TEXT_MAX
 from placet.contracts.messages.stage import ENTRIES_MAX
+from placet.contracts.messages.tool_calls import CALLS_PER_STEP_MAX
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.approvals.forms import CallId
 
 #: A message's id that can be kept as it is; for any other one is derived.
 MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-#: Approval requests that one request may answer.
-ANSWERS_MAX = 50
+#: Approval requests that one request may answer: clients post the answers to all calls of a message at once.
+ANSWERS_MAX = CALLS_PER_STEP_MAX
 #: Entries of a commit that its approval leaves out.
 LeaveOut = Annotated[tuple[CallId, ...], Field(max_length=ENTRIES_MAX)]
 

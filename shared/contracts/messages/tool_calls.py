@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+#: Calls of one answer of a model that are looked at; chats may post the answers to all of them at once.
+CALLS_PER_STEP_MAX = 64
 
 
 def _nothing(value: object) -> bool:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from placet.contracts.canonical import canonical_text
+from placet.contracts.messages.tool_calls import CALLS_PER_STEP_MAX
 from tests.builders import a_call
 from tests.support.gateway import RESTORED, House, a_conversation, an_approval_row, insert, turn
 from tests.support.inbox_scene import proposed
@@ -187,13 +188,15 @@ async def test_another_conversations_approval_is_not_answered_here(house: House,
 
 
 @DIALECTS
-async def test_more_than_fifty_answers_are_refused_before_any_counts(house: House, post: Post) -> None:
-    """As many as a batch has; one more is a 400, and nothing is decided."""
+async def test_all_calls_that_a_model_may_make_at_once_are_answered_at_once(house: House, post: Post) -> None:
+    """Clients post the answers to all calls of a message together; one more is a 400 before anything is decided."""
     async with house.client(house.key("chat", "decide")) as client:
         conversation, _ = await a_conversation(client)
-        rows = [waits(house, conversation) for _ in range(51)]
+        rows = [waits(house, conversation) for _ in range(CALLS_PER_STEP_MAX + 1)]
         status = await answer(client, post, conversation, *((row, False) for row in rows))
-    assert (400, set()) == (status, decided(house))
+        assert (400, set()) == (status, decided(house))
+        await answer(client, post, conversation, *((row, False) for row in rows[1:]))
+    assert {(row["approval_id"], "deny") for row in rows[1:]} == decided(house)
 
 
 def leaving(post: Post, conversation: str, said: Said, *entries: str) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.agent.rules import (
-    CALLS_PER_STEP_MAX,
     FINAL_ANSWER,
     Behaviour,
     Claim,
@@ -22,7 +21,7 @@ from placet.agent.rules import (
 )
 from placet.agent.states import Event, State
 from placet.contracts.canonical import call_digest
-from placet.contracts.messages.tool_calls import Category
+from placet.contracts.messages.tool_calls import CALLS_PER_STEP_MAX, Category
 from placet.domain.catalog import Catalog, ToolSpec
 from tests.support.agents import PAY, SEARCH, SHOP, says
 
