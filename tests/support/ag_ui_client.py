@@ -31,6 +31,11 @@ class Client:
             self._apply(event)
         return self
 
+    @property
+    def writing(self) -> bool:
+        """Whether a text is being written."""
+        return any(what == "TEXT_MESSAGE" for what, _ in self._open)
+
     def posted(self) -> list[dict[str, Any]]:
         """Return the messages that the page posts: all but activities."""
         return [each for each in self.messages if each["role"] != "activity"]

@@ -14,18 +14,12 @@ from typing import Any
 from placet.domain.approvers import name_of
 from placet.gateway.conversations.items import SUCCESSES
 from placet.gateway.dialects import changes
+from placet.gateway.dialects.ag_ui_transcript import APPROVAL, OURS, Event, Transcript
 from placet.gateway.dialects.changes import Call, Change, Data, shown_card
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
 from placet.gateway.dialects.staged import leave_out_schema
 
-Event = dict[str, Any]
-Message = dict[str, Any]
-
 PROTOCOL = "1.0"
-#: Type of the activity that follows an approval to its end.
-APPROVAL = "placet.approval"
-#: Where our part of the state and of metadata is.
-OURS = "placet"
 #: What an answer to an interrupt may say.
 ANSWER_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -34,87 +28,6 @@ ANSWER_SCHEMA: Mapping[str, Any] = {
         "reason": {"type": "string", "description": "Your words, for people and the model."},
     },
 }
-
-
-class Transcript:
-    """The messages that a client has, put together from the very events that it gets, the way it does it."""
-
-    def __init__(self) -> None:
-        self._order: list[str] = []
-        self._messages: dict[str, Message] = {}
-        #: Call -> the message that has it.
-        self._owners: dict[str, str] = {}
-
-    def copy(self) -> Transcript:
-        """Return another one with the same messages."""
-        made = Transcript()
-        made._order, made._messages, made._owners = list(self._order), dict(self._messages), dict(self._owners)
-        return made
-
-    def add(self, event: Event) -> None:
-        """Take one event."""
-        message_id = event.get("messageId", "")
-        match event["type"]:
-            case "TEXT_MESSAGE_START":
-                name = {"name": event["name"]} if "name" in event else {}
-                self._put(message_id, {"role": event["role"], "content": "", **name})
-            case "TEXT_MESSAGE_CONTENT":
-                self._put(message_id, {"content": self._messages[message_id]["content"] + event["delta"]})
-            case "TOOL_CALL_START":
-                owner = event.get("parentMessageId") or event["toolCallId"]
-                self._owners[event["toolCallId"]] = owner
-                function = {"name": event["toolCallName"], "arguments": ""}
-                calls = self._messages.get(owner, {}).get("toolCalls", ())
-                call = {"id": event["toolCallId"], "type": "function", "function": function}
-                self._put(owner, {"role": "assistant", "toolCalls": [*calls, call]})
-            case "TOOL_CALL_ARGS":
-                self.edit(event["toolCallId"], event["delta"])
-            case "TOOL_CALL_RESULT":
-                known = {name: event[name] for name in ("role", "toolCallId", "content", "metadata")}
-                # Behind the message with the call, after results that it has already: providers want them there.
-                at = self._order.index(self._owners[event["toolCallId"]]) + 1
-                while at < len(self._order) and self._messages[self._order[at]]["role"] == "tool":
-                    at += 1
-                self._put(message_id, known, at)
-            case "ACTIVITY_SNAPSHOT":
-                known = {"role": "activity", "activityType": event["activityType"], "content": event["content"]}
-                self._put(message_id, known)
-
-    def edit(self, call_id: str, arguments: str) -> bool:
-        """Replace the arguments of a call; False where there is no such call."""
-        owner = self._owners.get(call_id)
-        if owner is None:
-            return False
-        calls = [
-            {**call, "function": {**call["function"], "arguments": arguments}} if call["id"] == call_id else call
-            for call in self._messages[owner]["toolCalls"]
-        ]
-        self._put(owner, {"toolCalls": calls})
-        return True
-
-    def differs(self, posted: Sequence[Any]) -> bool:
-        """Tell whether a client with the messages `posted` lacks something; activities are never posted."""
-        messages = self.messages()
-        asked = any(message["role"] == "activity" for message in messages)
-        return asked or [_core(each) for each in messages] != [_core(each) for each in posted]
-
-    def messages(self) -> list[Message]:
-        """Return the messages, each {id, role, …}."""
-        return [self._messages[message_id] for message_id in self._order]
-
-    def snapshot(self, *, older: bool) -> Event:
-        """Return the event with all messages; activities of other types than ours stay as the client has them.
-
-        `older`: there are messages before these, and it says so.
-        """
-        ours: dict[str, Any] = {"@ag-ui/client": {"authoritativeActivityTypes": [APPROVAL]}}
-        ours |= {OURS: {"older": True}} if older else {}
-        return {"type": "MESSAGES_SNAPSHOT", "messages": self.messages(), "metadata": ours}
-
-    def _put(self, message_id: str, members: Message, at: int | None = None) -> None:
-        if message_id not in self._messages:
-            self._order.insert(len(self._order) if at is None else at, message_id)
-        self._messages[message_id] = {"id": message_id, **self._messages.get(message_id, {}), **members}
 
 
 @dataclass(frozen=True)
@@ -285,14 +198,19 @@ class AgUiState:
             self.open_step = ""
 
     def _text(self, text: changes.Text) -> Iterator[Event]:
+        # What was given up is taken back, so each attempt has the id of the message that is stored.
+        message_id = text.text_id.partition("#")[0]
         if text.begins:
-            self.open_text = text.text_id
-            yield {"type": "TEXT_MESSAGE_START", "messageId": text.text_id, "role": "assistant"}
+            self.open_text = message_id
+            yield {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"}
         if text.text:
-            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": text.text_id, "delta": text.text}
+            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": text.text}
         if text.ends:
-            self.parent = text.text_id if text.counts else ""
+            self.parent = message_id if text.counts else ""
             yield from self._end_text()
+        if not text.counts:
+            self.transcript.drop(message_id)
+            yield self.transcript.snapshot(older=self.goal.older)
 
     def _end_text(self) -> Iterator[Event]:
         if self.open_text:
@@ -390,11 +308,3 @@ def _shown_holder(holder: Data) -> dict[str, Any]:
 def _json(value: Any) -> str:
     # Sorted, because the store keeps no order: what streams now is the same when it is shown again.
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
-def _core(message: Any) -> Any:
-    """Return what counts of a message, whoever keeps it."""
-    if not isinstance(message, dict):
-        return None
-    names = ("id", "role", "content", "toolCallId", "toolCalls")
-    return {name: message[name] for name in names if message.get(name) not in (None, "", [])}

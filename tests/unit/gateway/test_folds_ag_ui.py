@@ -31,16 +31,26 @@ def run(conversation: Conversation, begin: int, page: Client, **more: Any) -> tu
     return state, len(conversation.entries)
 
 
+def runs(conversation: Conversation, begin: int, page: Client) -> None:
+    """Have a page run from there to the end of the log, again and again where a run ends before."""
+    while True:
+        _, at = run(conversation, begin, page)
+        if at == len(conversation.entries):
+            return
+        begin = max(at, begin + 1)
+
+
 def shown(page: Client, conversation: Conversation) -> Any:
-    """Return what a page shows but for texts that the model gave up; what it began anew has the number of the try.
+    """Return what a page shows; a text that is still being written counts only as far as it is stored.
 
     A text that streams stands where it began, and one that is loaded where it was stored: others may come between.
     """
     stored = {each.data["text"] for each in conversation.items if each.type == "message"}
+    over = not page.writing
     kept = [
-        {**each, "id": each["id"].partition("#")[0]}
+        each
         for each in page.messages
-        if each["role"] != "assistant" or each.get("content") in stored or "toolCalls" in each
+        if over or each["role"] != "assistant" or each.get("content") in stored or "toolCalls" in each
     ]
     order = [each["id"] for each in kept if each["role"] in {"user", "activity"}]
     return order, {each["id"]: json.loads(json.dumps(each, sort_keys=True)) for each in kept}
@@ -75,9 +85,9 @@ def test_a_run_that_follows_another_tells_the_rest_and_nothing_twice(
     cut = data.draw(st.integers(0, len(conversation.entries)))
     page, whole = Client(), Client()
     early = Conversation(conversation.entries[:cut], conversation.live)
-    run(early, 0, page, message_id="never")
-    run(conversation, cut, page, message_id="never")
-    run(conversation, len(conversation.entries), whole, message_id="never")
+    runs(early, 0, page)
+    runs(conversation, cut, page)
+    run(conversation, len(conversation.entries), whole)
     assert shown(whole, conversation) == shown(page, conversation)
     assert whole.state == page.state
 
@@ -86,6 +96,6 @@ def test_a_run_that_follows_another_tells_the_rest_and_nothing_twice(
 def test_what_was_streamed_is_what_is_loaded(conversation: Conversation) -> None:
     """Items alone make the messages and the state that items and pieces of text make."""
     live, loaded = Client(), Client()
-    run(conversation, 0, live, message_id="never")
-    run(Conversation(list(conversation.items), conversation.live), 0, loaded, message_id="never")
+    runs(conversation, 0, live)
+    run(conversation, len(conversation.entries), loaded)
     assert (shown(loaded, conversation), loaded.state) == (shown(live, conversation), live.state)

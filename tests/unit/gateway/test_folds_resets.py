@@ -98,13 +98,25 @@ def test_a_page_of_the_ai_sdk_has_a_part_for_each_attempt(entries: list[Entry], 
 
 
 @given(repeated())
-def test_a_page_of_ag_ui_has_a_message_for_each_attempt(entries: list[Entry]) -> None:
-    """Ended before the next one begins."""
+def test_a_page_of_ag_ui_has_the_message_that_it_would_load(entries: list[Entry]) -> None:
+    """A snapshot takes back what was given up, before the next attempt begins."""
+    live, loaded = Client(), Client()
+    items: list[Entry] = [WRITTEN, STARTED, STORED, OVER]
+    for page, heard in ((live, entries), (loaded, items)):
+        state, events = told(AgUiState(AgUiGoal("thread", "run", message_id="u1")), heard)
+        page.run().read(json.loads(json.dumps(events)))
+        assert state.done
+    assert loaded.messages == live.messages
+
+
+def test_a_page_of_ag_ui_shows_nothing_of_a_turn_that_failed_in_the_middle_of_its_words() -> None:
+    """As when it is loaded again: what came of it is the run's error."""
     page = Client()
-    state, events = told(AgUiState(AgUiGoal("thread", "run", message_id="u1")), entries)
+    failed = replace(OVER, id=3, data={**OVER.data, "state": "failed", "reason": "No model answered."})
+    entries: list[Entry] = [WRITTEN, STARTED, *pieces(GIVEN_UP, []), failed]
+    _, events = told(AgUiState(AgUiGoal("thread", "run", message_id="u1")), entries)
     page.run().read(json.loads(json.dumps(events)))
-    assert state.done
-    assert are_of_one_attempt([each["content"] for each in page.messages if each["role"] == "assistant"])
+    assert (["u1"], "RUN_ERROR") == ([each["id"] for each in page.messages], (page.ended or {})["type"])
 
 
 @given(repeated())
