@@ -134,8 +134,8 @@ def parse_request_id(named: str) -> tuple[str, str] | None:
 
 
 def item_id(prefix: str, conversation_id: str, name: str) -> str:
-    """Return the id of an output item, which names its conversation."""
-    return f"{prefix}_{conversation_id}.{name.replace('#', '.')}"
+    """Return the id of an output item, which names its conversation; all attempts at a text have the stored one's."""
+    return f"{prefix}_{conversation_id}.{name.partition('#')[0]}"
 
 
 def conversation_of(named: str) -> str:

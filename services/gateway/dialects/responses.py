@@ -113,7 +113,7 @@ class ResponseState:
 
     def end(self, usage: tuple[int, int] | None) -> Event:
         """Return what ends the response; `usage`: tokens that the model read and wrote, None where nobody knows."""
-        return self._event(f"response.{self.status}", response=self.response(self.status, usage))
+        return self._event(f"response.{self.status}", response=self.whole(usage))
 
     def cut(self) -> Event:
         """Return what tells that this is not the end, although nothing more comes."""
@@ -121,7 +121,7 @@ class ResponseState:
         return self._event("error", **told)
 
     def whole(self, usage: tuple[int, int] | None) -> dict[str, Any]:
-        """Return the response for a client that no event was sent to: nothing is in it that the model gave up."""
+        """Return the response as it is retrieved: nothing is in it that the model gave up."""
         kept = [item for item in self.output if item.get("status") != "incomplete"]
         return self.response(self.status, usage) | {"output": kept}
 

@@ -70,13 +70,9 @@ def assembled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def kept(output: list[dict[str, Any]], conversation: Conversation) -> list[dict[str, Any]]:
-    """Return output items but for texts that the model gave up; what it began anew has the number of the try."""
+    """Return output items but for texts that the model gave up."""
     stored = {each.data["text"] for each in conversation.items if each.type in {"message", "holder"}}
-    return [
-        {**item, "id": ".".join(item["id"].split(".")[:2])}
-        for item in output
-        if item["type"] != "message" or item["content"][0]["text"] in stored
-    ]
+    return [item for item in output if item["type"] != "message" or item["content"][0]["text"] in stored]
 
 
 @given(conversations(), st.data())
