@@ -13,17 +13,23 @@ import openai
 import pytest
 from agents import (
     Agent,
+    Handoff,
     HostedMCPTool,
     MCPToolApprovalFunctionResult,
     MCPToolApprovalRequest,
+    Model,
+    ModelResponse,
+    ModelSettings,
     Runner,
     RunResult,
     RunState,
+    Usage,
     set_tracing_disabled,
 )
 from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from agents.models.openai_responses import OpenAIResponsesModel
 from openai import AsyncOpenAI
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage
 
 from placet.contracts.ids import new_id, own_id
 from tests.support.people import PATIENCE_SECONDS, Caller, Visitor
@@ -192,6 +198,46 @@ async def test_a_history_that_names_nothing_says_what_to_set(client: AsyncOpenAI
         await Runner.run(agent, [*begun.to_input_list(), {"role": "user", "content": "was it deployed?"}])
     assert "conversation_required" == refused.value.code
     assert {"Placet-Conversation", "metadata.conversation_id"} <= set(refused.value.message.split("`"))
+
+
+class Triage(Model):
+    """A model elsewhere that says something and hands off to the one agent that it may."""
+
+    async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
+        """Return its answer."""
+        (handoff,) = next(each for each in (*args, *more.values()) if isinstance(each, list) and _are_handoffs(each))
+        call = {"type": "function_call", "name": handoff.tool_name, "arguments": "{}", "call_id": "f", "id": "fc_68ab"}
+        text = {"type": "output_text", "text": "One moment.", "annotations": []}
+        words = {"type": "message", "role": "assistant", "status": "completed", "id": "msg_68ab", "content": [text]}
+        said, called = ResponseOutputMessage.model_validate(words), ResponseFunctionToolCall.model_validate(call)
+        return ModelResponse(output=[said, called], usage=Usage(), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        """Refuse."""
+        raise NotImplementedError
+
+
+def _are_handoffs(given: list[Any]) -> bool:
+    return bool(given) and all(isinstance(each, Handoff) for each in given)
+
+
+async def test_an_agent_elsewhere_hands_off_to_placets(client: AsyncOpenAI) -> None:
+    """With all that it said and called; the approval is given as in any other run."""
+    triage = Agent(name="triage", model=Triage(), handoffs=[an_agent(client, answer=True)])
+    done = await Runner.run(triage, "deploy the shop")
+    assert "The shop is green." == done.final_output
+
+
+async def test_a_hand_off_late_in_a_chat_goes_to_the_conversation_that_its_agent_names(client: AsyncOpenAI) -> None:
+    """What the other agent has answered before says nothing of it."""
+    opened = await client.conversations.create()
+    agent = an_agent(client, answer=True)
+    agent.model_settings = ModelSettings(extra_body={"conversation": opened.id})
+    history: list[Any] = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "What can I do?"}]
+    triage = Agent(name="triage", model=Triage(), handoffs=[agent])
+    done = await Runner.run(triage, [*history, {"role": "user", "content": "deploy the shop"}])
+    named = [str(each.response_id).split("_", 3)[3] for each in done.raw_responses if each.response_id]
+    assert ("The shop is green.", {opened.id}) == (done.final_output, set(named))
 
 
 # --- Open WebUI ---------------------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ _SETUP = frozenset({"system", "developer"})
 #: Where a request says which entries of a commit do not run; one without them approves all of it.
 _LEAVE_OUT = "placet_leave_out"
 _ENTRIES: TypeAdapter[tuple[str, ...]] = TypeAdapter(LeaveOut)
+#: What agents elsewhere did with tools that are not ours, and thought; a call of ours is an `mcp_call`.
+_FOREIGN = re.compile(r"(?!mcp_)[a-z_]+_call(_output)?|reasoning")
 #: As messages carry it.
 _LANGUAGE = re.compile(r"[a-z]{2}")
 #: What frontends send in place of a conversation's id while they have none: it would be one for everybody.
@@ -210,7 +212,7 @@ class ResponseIn(_Posted):
     @property
     def begins(self) -> bool:
         """Whether its input holds nothing but what the user says now."""
-        return isinstance(self.input, str) or len(self._newest) == len(_spoken(self.input))
+        return isinstance(self.input, str) or len(self._newest) == len(_before_others(_spoken(self.input)))
 
     def written(self) -> str:
         """Return what the user wrote last, empty for answers alone; raise Refused (400, 413) where it is no text."""
@@ -234,7 +236,8 @@ class ResponseIn(_Posted):
     @property
     def _newest(self) -> list[Mapping[str, Any]]:
         assert not isinstance(self.input, str)  # noqa: S101 - whoever asks has looked
-        return _tail(self.input, lambda item: _is_answer(item) or item.get("role") == "user")
+        said = _before_others(_spoken(self.input))
+        return _tail(said, lambda item: _is_answer(item) or item.get("role") == "user")
 
 
 def conversation_named(text: str | None) -> str:
@@ -272,6 +275,24 @@ def _tail(items: Sequence[Mapping[str, Any]], wanted: Any) -> list[Mapping[str, 
 
 def _spoken(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [item for item in items if not _is_setup(item)]
+
+
+def _before_others(items: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return what stands before the calls of agents elsewhere at the end, such as a hand-off, and their words to them.
+
+    Words behind those calls are an answer: then all is returned. And what has an id of ours stays, with all before it.
+    """
+    foreign = takewhile(lambda item: _is_foreign(item) or _is_others(item), reversed(items))
+    called = bool(items) and _is_foreign(items[-1])
+    return items[: len(items) - len(list(foreign))] if called else items
+
+
+def _is_foreign(item: Mapping[str, Any]) -> bool:
+    return bool(_FOREIGN.fullmatch(str(item.get("type"))))
+
+
+def _is_others(item: Mapping[str, Any]) -> bool:
+    return item.get("role") == "assistant" and not conversation_of(str(item.get("id")))
 
 
 def _is_users(message: Mapping[str, Any]) -> bool:

@@ -241,6 +241,43 @@ def test_answers_at_the_end_are_read_and_earlier_ones_are_history() -> None:
     assert ([Answer("b", DIGEST, approved=False, reason="no")], "") == (posted.answers(), posted.written())
 
 
+HANDED = [
+    {"type": "function_call", "name": "transfer_to_placet", "arguments": "{}", "call_id": "f", "id": "fc_68ab"},
+    {"type": "function_call_output", "call_id": "f", "output": "{'assistant': 'placet'}"},
+]
+ASKED: dict[str, Any] = {"role": "user", "content": "deploy"}
+
+
+@pytest.mark.parametrize("words", [[], [{"role": "assistant", "content": "One moment.", "id": "msg_68ab"}]])
+def test_what_another_agent_did_behind_the_users_words_is_passed_over(words: list[Any]) -> None:
+    """Its tools are none of ours, and a hand-off is a call of such a tool; a conversation may begin with it."""
+    posted = a_response(input=[ASKED, {"type": "reasoning", "id": "rs_68ab", "summary": []}, *words, *HANDED])
+    assert ("deploy", [], True) == (posted.written(), posted.answers(), posted.begins)
+
+
+def test_an_answer_to_our_call_in_front_of_anothers_calls_counts() -> None:
+    """It was given behind the user's last words, too."""
+    yes = {"type": "mcp_approval_response", "approval_request_id": f"mcpr_a_{DIGEST}", "approve": True}
+    posted = a_response(input=[ASKED, {"type": "mcp_approval_request", "id": f"mcpr_a_{DIGEST}"}, yes, *HANDED])
+    assert ([Answer("a", DIGEST, approved=True, reason="")], "") == (posted.answers(), posted.written())
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [{"type": "message", "role": "assistant", "id": item_id("msg", "c", "m"), "content": "done"}, *HANDED],
+        [{"type": "mcp_call", "id": item_id("mcp", "c", "k"), "name": "deploy"}, *HANDED],
+        [{"type": "mcp_approval_request", "id": f"mcpr_a_{DIGEST}"}, *HANDED],
+        [*HANDED, {"role": "assistant", "content": "done"}],
+    ],
+)
+def test_words_that_were_answered_already_are_not_said_again(behind: list[Any]) -> None:
+    """Whatever another agent called behind our answer to them."""
+    with pytest.raises(Refused) as refused:
+        a_response(input=[ASKED, *behind]).written()
+    assert 400 == refused.value.status
+
+
 @pytest.mark.parametrize(
     ("tools", "header"),
     [
