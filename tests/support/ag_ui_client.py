@@ -77,7 +77,8 @@ class Client:
                 self._apply_to_call(kind, event)
             case "TEXT_MESSAGE_START":
                 name = {"name": event["name"]} if "name" in event else {}
-                self.messages.append({"id": event["messageId"], "role": event["role"], "content": "", **name})
+                if not any(each["id"] == event["messageId"] for each in self.messages):
+                    self.messages.append({"id": event["messageId"], "role": event["role"], "content": "", **name})
             case "TEXT_MESSAGE_CONTENT":
                 self._message(event["messageId"])["content"] += event["delta"]
             case "ACTIVITY_SNAPSHOT":

@@ -200,7 +200,8 @@ class AgUiState:
     def _text(self, text: changes.Text) -> Iterator[Event]:
         # What was given up is taken back, so each attempt has the id of the message that is stored.
         message_id = text.text_id.partition("#")[0]
-        if text.begins:
+        if text.begins or (text.text and self.open_text != message_id):
+            # What a run was begun in the middle of, it begins too: its client goes on with what it was shown.
             self.open_text = message_id
             yield {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"}
         if text.text:

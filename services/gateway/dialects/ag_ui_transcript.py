@@ -35,7 +35,8 @@ class Transcript:
         match event["type"]:
             case "TEXT_MESSAGE_START":
                 name = {"name": event["name"]} if "name" in event else {}
-                self._put(message_id, {"role": event["role"], "content": "", **name})
+                begun = self._messages.get(message_id, {}).get("content", "")
+                self._put(message_id, {"role": event["role"], "content": begun, **name})
             case "TEXT_MESSAGE_CONTENT":
                 self._put(message_id, {"content": self._messages[message_id]["content"] + event["delta"]})
             case "TOOL_CALL_START":

@@ -8,11 +8,12 @@ import pytest
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer
-from placet.gateway.conversations.items import Item
+from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects.ag_ui import AgUiState, Goal, interrupt_of
 from placet.gateway.dialects.ag_ui_routes import RunIn
 from placet.gateway.dialects.changes import Call
-from placet.gateway.dialects.conversation_state import fold
+from placet.gateway.dialects.conversation_state import Entry, fold
+from tests.support.ag_ui_client import Client
 
 DIGEST = "d" * 64
 
@@ -34,6 +35,24 @@ def test_a_run_says_which_limit_ended_it() -> None:
         state, made = fold(state, Item(number, "turn", "2026-01-01T00:00:00+00:00", {"turn_id": "t", **data}))
         events += made
     assert ("RUN_FINISHED", end) == (events[-1]["type"], events[-1]["result"])
+
+
+def test_a_run_that_begins_amid_another_ones_text_goes_on_with_it() -> None:
+    """The client takes no piece of a text that the run has not begun; what it was shown before stays."""
+    at, page = "2026-01-01T00:00:00+00:00", Client()
+    entries: list[Entry] = [
+        Item(1, "message", at, {"role": "user", "message_id": "u1", "text": "Hi"}),
+        Item(2, "turn", at, {"state": "started", "turn_id": "t", "message_id": "u1"}),
+        Delta("t", 1, "a1", 0, "Hel"),
+        Item(3, "message", at, {"role": "user", "message_id": "u2", "text": "And?"}),
+        Delta("t", 1, "a1", 3, "lo"),
+        Item(4, "message", at, {"role": "assistant", "message_id": "a1", "turn_id": "t", "step": 1, "text": "Hello"}),
+    ]
+    state = AgUiState(Goal("thread", "run", message_id="u2"))
+    for entry in entries:
+        state, events = fold(state, entry)
+        page.read(events)
+    assert ("Hello", False) == ({each["id"]: each["content"] for each in page.messages}["a1"], page.writing)
 
 
 def run_in(**more: Any) -> RunIn:
