@@ -51,8 +51,13 @@ INTERNAL: dict[str, JsonValue] = {"internal": True}
 
 
 def _of_a_broker(url: SecretStr) -> SecretStr:
-    parts = urlsplit(url.get_secret_value())
-    if parts.scheme not in {"amqp", "amqps"} or not parts.hostname or parts.port == 0:
+    try:
+        parts = urlsplit(url.get_secret_value())
+        good = parts.scheme in {"amqp", "amqps"} and parts.hostname and parts.port != 0
+    except ValueError:
+        # What Python says of it quotes the value, which may be a password with a character that has to be escaped.
+        good = False
+    if not good:
         raise ValueError("write amqp://user:password@host:5672/vhost")
     return url
 

@@ -94,7 +94,7 @@ class Tracing:
             propagator.inject(carrier)
             try:
                 yield carrier["traceparent"]
-            except BaseException as error:
+            except Exception as error:
                 opened.set_status(StatusCode.ERROR, type(error).__name__)
                 raise
 

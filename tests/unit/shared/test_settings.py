@@ -57,7 +57,17 @@ def test_names_of_others_are_left_alone() -> None:
     refuse_unknown(dict.fromkeys([*NAMES.read_text().split(), *others, *links], ""))
 
 
-@pytest.mark.parametrize("url", ["http://broker/", "broker:5672", "amqp://", "amqp://user:secret@:5672", "amqp://b:x/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://broker/",
+        "broker:5672",
+        "amqp://",
+        "amqp://user:secret@:5672",
+        "amqp://b:x/",
+        "amqp://user:secret/part@b/",
+    ],
+)
 def test_an_address_of_no_broker_is_refused(url: str) -> None:
     """One line says how one is written, and none of the value, in which a password is."""
     with pytest.raises(ValidationError) as refused:

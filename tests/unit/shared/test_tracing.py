@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from threading import Event
 
@@ -65,6 +66,14 @@ def test_an_error_marks_the_span(tracing: Tracing, exporter: InMemorySpanExporte
         raise LookupError("card 5550") from ValueError("pin 4929")
     (span,) = exporter.get_finished_spans()
     assert ("ERROR", "LookupError", ()) == (span.status.status_code.name, span.status.description, tuple(span.events))
+
+
+def test_who_is_cancelled_has_made_no_error(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
+    """A client that leaves its stream ends a span as it ends the request."""
+    with pytest.raises(CancelledError), tracing.span("request", PARENT):
+        raise CancelledError
+    (span,) = exporter.get_finished_spans()
+    assert "UNSET" == span.status.status_code.name
 
 
 def test_a_span_takes_whatever_attribute(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
