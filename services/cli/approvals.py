@@ -11,7 +11,7 @@ from placet.cli.client import call
 from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table, show_whole
 from placet.cli.resources import LIMIT, After, Limit, show_page
 from placet.cli.workspace import asked_entries, headline, show_entries
-from placet.contracts.canonical import NotStrictJson, parse_arguments, shown_text
+from placet.contracts.canonical import NotStrictJson, parse_arguments, readable_text
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
 from placet.domain.card_text import mixed_scripts, visible
@@ -333,7 +333,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         for name, child in parts:
             yield from _leaves(child, (*path, str(name)))
     elif path:
-        yield path, value if isinstance(value, str) else shown_text(value)
+        yield path, value if isinstance(value, str) else readable_text(value)
 
 
 def _show_staged(approval: dict[str, Any]) -> bool:

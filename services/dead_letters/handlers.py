@@ -52,15 +52,19 @@ async def _keep_at_last(letter: rules.Letter, units: UnitOfWork) -> None:
 
 
 async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
-    async with units.begin(Cause(traceparent=rules.trace_of(letter.body))) as work:
+    traceparent, call_id = rules.source_of(letter.body)
+    about = _about(letter) | ({"call_id": call_id} if call_id else {})
+    async with units.begin(Cause(traceparent=traceparent)) as work:
         if await store.add_letter(work.connection, letter):
-            work.record(_buried(letter, letter.dead_letter_id, "buried", None, State.OPEN))
+            buried = _change(letter.tenant, letter.dead_letter_id, "buried", None, State.OPEN, letter.service)
+            work.record(replace(buried, about=about))
             return
         known = await store.load_letter(work.connection, letter.dead_letter_id)
         if known is not None and known.state == State.REPLAYED:
             to = MACHINE.next_state(State.REPLAYED, Event.BURIED_AGAIN)
             await store.move_letter(work, known, to, again=letter)
-            work.record(_buried(letter, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to))
+            again = _change(letter.tenant, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to, letter.service)
+            work.record(replace(again, about=about))
 
 
 async def measure(database: Database) -> int:
@@ -110,13 +114,6 @@ def _send_back(work: Work, letter: rules.KeptLetter) -> None:
 
 def _about(letter: rules.Letter) -> dict[str, str]:
     return {"queue": letter.queue, "reason": letter.reason}
-
-
-def _buried(letter: rules.Letter, subject: str, event: str, before: str | None, after: State) -> Change:
-    """Return the row of a burial, whose line in the log says where and why, and of which call."""
-    call_id = rules.call_in(letter.body)
-    about = _about(letter) | ({"call_id": call_id} if call_id else {})
-    return replace(_change(letter.tenant, subject, event, before, after, letter.service), about=about)
 
 
 def _change(tenant: str, subject: str, event: str, before: str | None, after: State, actor: str) -> Change:

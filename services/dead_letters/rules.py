@@ -218,7 +218,7 @@ def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], b
         kind, data = refused.type, {"tenant": _tenant_of(event), "call": refused.call}
     if not isinstance(data, dict) or kind not in {*lost, AbandonCall.type_name}:
         return
-    call = data["call"] if isinstance(data.get("call"), dict) else data
+    call = _call_in(data)
     if call.get("tenant") != data.get("tenant"):
         return
     fields = {"may_have_run": lost.get(kind)} | call | {"queue": queue, "by": by}
@@ -227,20 +227,18 @@ def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], b
         yield AbandonCall.model_validate(fields)
 
 
-def trace_of(body: str) -> str:
-    """Return the traceparent of the first event in a letter's body; empty where none is well formed."""
-    found = _first_event(body).get("traceparent")
-    return found if isinstance(found, str) and _TRACEPARENT.fullmatch(found) else ""
-
-
-def call_in(body: str) -> str | None:
-    """Return the id of the call that the first event in a dead letter's body is about; None where it names none."""
+def source_of(body: str) -> tuple[str, str]:
+    """Return traceparent and call of the first event in a letter's body; empty where it names none, or no good one."""
     event = _first_event(body)
-    data = event.get("data")
-    for told in (data.get("call") if isinstance(data, dict) else None, data):
-        if isinstance(told, dict) and isinstance(named := told.get("call_id"), str):
-            return _storable(named)[:128]
-    return None
+    found, data = event.get("traceparent"), event.get("data")
+    call_id = _call_in(data).get("call_id") if isinstance(data, dict) else None
+    trace = found if isinstance(found, str) and _TRACEPARENT.fullmatch(found) else ""
+    return trace, _storable(call_id)[:128] if isinstance(call_id, str) else ""
+
+
+def _call_in(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the call that an event's data are about, as far as they tell of one."""
+    return data["call"] if isinstance(data.get("call"), dict) else data
 
 
 def _first_event(body: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placet.contracts import messages as m
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 from placet.contracts.messages.jobs import DEPTH_LABEL, JOB_LABEL
 from placet.contracts.transitions import ExpectedRace
 from placet.jobs.job_state import Attempt, JobCourse, counted
@@ -96,7 +96,7 @@ class WorkspaceCourse(JobCourse):
                 agent=spec.agent,
                 author=spec.author,
                 text=spec.task,
-                said=shown_text(job.result)[:SAID_MAX],
+                said=readable_text(job.result)[:SAID_MAX],
                 language=spec.language,
                 labels={**spec.labels, JOB_LABEL: job.job_id, DEPTH_LABEL: str(spec.depth)},
                 workspace_id=job.workspace,

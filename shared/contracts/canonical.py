@@ -79,7 +79,7 @@ def canonical_text(value: Any) -> str:
     return text
 
 
-def shown_text(value: Any) -> str:
+def readable_text(value: Any) -> str:
     """Return a JSON value as a text for people: the RFC 8785 form, and plain JSON where it has none.
 
     What a model proposed in vain and what a tool answered may have none, nor has 1e22 as `jsonb` gives it back.

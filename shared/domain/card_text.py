@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 
 #: Longest rendered summary, in characters.
 SUMMARY_MAX = 300
@@ -128,7 +128,7 @@ def _value_text(arguments: dict[str, Any], path: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return _cut(visible(value[: VALUE_MAX + 1]), VALUE_MAX)
-    return _cut(visible(shown_text(value)[: VALUE_MAX + 1]), VALUE_MAX)
+    return _cut(visible(readable_text(value)[: VALUE_MAX + 1]), VALUE_MAX)
 
 
 def _cut(text: str, length: int) -> str:

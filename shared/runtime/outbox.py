@@ -213,9 +213,10 @@ class Outbox:
         except BusStopped:
             self._failed(events)
         except (PublishBlocked, PublishReturned) as error:
-            place, exchange = way.destination, way.destination.exchange
-            alone = exchange if isinstance(error, PublishBlocked) else place
-            self._blocked.setdefault(alone, Outages(*_OUTAGE)).miss(exchange=exchange, key=place.key, error=str(error))
+            place, blocked = way.destination, isinstance(error, PublishBlocked)
+            about = {"exchange": place.exchange} | ({} if blocked else {"key": place.key})
+            outages = self._blocked.setdefault(place.exchange if blocked else place, Outages(*_OUTAGE, about))
+            outages.miss(error=str(error))
             self._failed(events)
         except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
             self._outages.miss(exchange=way.destination.exchange, error=str(error))
@@ -231,7 +232,7 @@ class Outbox:
         """Tell what is over, now that something was taken there."""
         for alone in (place.exchange, place):
             if outages := self._blocked.pop(alone, None):
-                outages.meet(exchange=place.exchange, key=place.key)
+                outages.meet()
 
     def _done(self, way: Way, events: list[tuple[_Sending, bytes]]) -> None:
         self._backlog -= len(events)

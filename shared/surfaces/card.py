@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from placet.contracts.canonical import NotStrictJson, parse_arguments, shown_text
+from placet.contracts.canonical import NotStrictJson, parse_arguments, readable_text
 from placet.contracts.messages import ApprovalRule, Panel
 from placet.domain.approvers import name_of as plain_name_of
 from placet.domain.approvers import read_approver
@@ -282,5 +282,5 @@ def _places(origins: Origins | None, path: Sequence[str]) -> tuple[str, ...] | N
 
 
 def _value(value: Any, longest: int | None) -> str:
-    shown = visible_lines(value) if isinstance(value, str) else visible(shown_text(value))
+    shown = visible_lines(value) if isinstance(value, str) else visible(readable_text(value))
     return shown if longest is None or len(shown) <= longest else shown[:longest] + tail_of(shown)

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 from placet.contracts.errors import Refused
 from placet.gateway.audit import history
 from placet.gateway.audit.store import ORDER, load_changes
@@ -201,7 +201,7 @@ def _cell(row: HistoryRowOut, name: str) -> str:
     value = getattr(row, name)
     if isinstance(value, datetime):
         return value.isoformat()
-    text = "" if value is None else value if isinstance(value, str) else shown_text(value)
+    text = "" if value is None else value if isinstance(value, str) else readable_text(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dataclasses import field as made
 from typing import Any, Literal
 
-from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly, shown_text
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly, readable_text
 from placet.surfaces.texts import text as translated
 
 Kind = Literal["text", "long", "number", "choice", "json"]
@@ -87,7 +87,7 @@ def _field(name: str, schema: Any, arguments: Mapping[str, Any], *, required: bo
     given = name in arguments
     value = arguments.get(name)
     kind, choices = _kind(schema, value, given=given)
-    shown = "" if not given else value if isinstance(value, str) and kind != "json" else shown_text(value)
+    shown = "" if not given else value if isinstance(value, str) and kind != "json" else readable_text(value)
     if kind == "choice" and given:
         shown = next(label for label, each in choices.items() if _same(each, value))
     if kind == "text" and (len(shown) > LONG or "\n" in shown):
@@ -112,12 +112,12 @@ def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return {}
     texts = all(isinstance(each, str) and each for each in listed)
-    return {each if texts else shown_text(each): each for each in listed}
+    return {each if texts else readable_text(each): each for each in listed}
 
 
 def _same(one: Any, other: Any) -> bool:
     """Tell whether two values are the same in JSON, where 1 is not true."""
-    return shown_text(one) == shown_text(other)
+    return readable_text(one) == readable_text(other)
 
 
 def value_of(field: ArgumentField, text: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 from placet.gateway.conversations.items import SUCCESSES, Item
 from placet.gateway.dialects import changes
 from placet.gateway.dialects.changes import Call, Change, Data
@@ -224,14 +224,14 @@ class ResponseState:
         request = request_id(call.card) + again
         if request not in self.asked:
             self.asked |= {request}
-            arguments = shown_text(call.card.get("arguments"))
+            arguments = readable_text(call.card.get("arguments"))
             item = {"id": request, "type": "mcp_approval_request", "name": call.tool, "arguments": arguments}
             yield self._added(item | {"server_label": SERVER_LABEL})
             yield self._done()
 
     def _answer(self, answered: changes.CallAnswered) -> Iterator[Event]:
         call = answered.call
-        arguments = "" if call.arguments is None else shown_text(call.arguments)
+        arguments = "" if call.arguments is None else readable_text(call.arguments)
         item: dict[str, Any] = {
             "id": item_id("mcp", self.goal.conversation_id, call.call_id),
             "type": "mcp_call",

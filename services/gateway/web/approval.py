@@ -11,7 +11,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 from starlette.datastructures import FormData
 
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 from placet.contracts.errors import Refused
 from placet.domain.approvers import name_of
 from placet.gateway.approvals.decisions import in_words
@@ -163,5 +163,5 @@ def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:
 
 
 def _differ(made: Sequence[Any], name: str) -> bool:
-    values = [shown_text(each.arguments[name]) if name in each.arguments else None for each in made if each]
+    values = [readable_text(each.arguments[name]) if name in each.arguments else None for each in made if each]
     return len(set(values)) > 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from starlette.datastructures import FormData
 
-from placet.contracts.canonical import canonical_text, shown_text
+from placet.contracts.canonical import canonical_text, readable_text
 from placet.gateway.approvals.argument_fields import ArgumentField
 from placet.gateway.approvals.forms import ApprovalOut
 from placet.gateway.store.read import Row
@@ -59,7 +59,7 @@ async def edit_form(
     )
     sent = typed if typed is not None and field(typed, "decision") in {"edit", REDRAW} else None
     reason = field(sent, "reason") if sent is not None else ""
-    return EditForm(fields, values, shown_text(arguments), overtaken, sent is not None, reason)
+    return EditForm(fields, values, readable_text(arguments), overtaken, sent is not None, reason)
 
 
 def _typed(form: FormData | None, argument: ArgumentField) -> str | None:

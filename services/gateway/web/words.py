@@ -11,7 +11,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any
 
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 from placet.contracts.errors import Refused
 from placet.contracts.permit import MAY_HAVE_RUN
 from placet.contracts.visitors import ANONYMOUS
@@ -45,7 +45,7 @@ RISKS: Mapping[str, str] = {
 
 def plain(value: Any) -> str:
     """Return an argument's name or value as people read it: a text as it is, all else as JSON, and nothing hidden."""
-    return visible(value if isinstance(value, str) else shown_text(value))
+    return visible(value if isinstance(value, str) else readable_text(value))
 
 
 def lined(value: Any) -> str:

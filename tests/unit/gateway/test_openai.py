@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet.agent.rules import NO_MODEL, STOPPED, STOPPED_AT_ONCE
-from placet.contracts.canonical import shown_text
+from placet.contracts.canonical import readable_text
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.gateway.approvals.answers import Answer
@@ -83,7 +83,7 @@ def test_a_call_whose_arguments_have_no_canonical_form_is_told_as_any_other(numb
     state, _ = replay(ResponseState(Goal("c", 0), "resp_0_0_c", "default", 0), items)
     asked, ended = state.response("completed")["output"]
     assert ("failed", "invalid") == (ended["status"], ended["placet"]["kind"])
-    assert [shown_text(amount["arguments"])] * 2 == [asked["arguments"], ended["arguments"]]
+    assert [readable_text(amount["arguments"])] * 2 == [asked["arguments"], ended["arguments"]]
 
 
 def test_a_failed_turn_is_a_failed_response() -> None:

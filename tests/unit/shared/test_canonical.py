@@ -18,7 +18,7 @@ from placet.contracts.canonical import (
     canonical_text,
     parse_arguments,
     parse_strictly,
-    shown_text,
+    readable_text,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -111,9 +111,9 @@ def test_a_number_that_has_a_canonical_form_has_it_again_when_it_is_read(number:
 @pytest.mark.parametrize("value", [2**53, 10**30, float("nan"), "\ud800", {"\ud800": [1.5]}])
 def test_every_value_can_be_shown(value: Any) -> None:
     """What has no canonical form is plain JSON in ASCII; what has one is shown in it."""
-    shown = shown_text([value])
+    shown = readable_text([value])
     assert (True, repr([value])) == (shown.isascii(), repr(json.loads(shown)))
-    assert canonical_text({"b": 1.0, "a": "é"}) == shown_text({"b": 1.0, "a": "é"})
+    assert canonical_text({"b": 1.0, "a": "é"}) == readable_text({"b": 1.0, "a": "é"})
 
 
 @pytest.mark.parametrize("field", ["tenant", "conversation_id", "tool", "schema_digest", "arguments"])
