@@ -48,9 +48,9 @@ def depth(labels: Mapping[str, str]) -> int:
     return int(told) if told.isdecimal() and len(told) <= len("999") else 0
 
 
-def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mapping[str, str]) -> Settlement:
+def bounded(settlement: Settlement, offer: AccomplishEntry, labels: Mapping[str, str]) -> Settlement:
     """Refuse to begin jobs where the conversation is too deep in jobs already; the model is told why."""
-    if offer is None or depth(labels) < offer.depth_max:
+    if depth(labels) < offer.depth_max:
         return settlement
     asked = [call for call in settlement.calls if call.tool == ACCOMPLISH_TOOL and call.result is None]
     if not asked:

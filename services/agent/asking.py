@@ -28,7 +28,7 @@ class Asking(Turns):
         attempt = attempts.deciding(asked)
         if self.ended or self.agent:
             # Withdrawn before it was asked; or it is another conversation, whose id somebody chose like this.
-            self._tell_commit(attempt, None)
+            self._emit(attempts.committed(attempt, self._place, None))
             return
         self.stored.add(asked.message_id)
         self.agent, self.language = asked.agent, asked.language

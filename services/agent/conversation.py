@@ -91,7 +91,7 @@ class Conversation(StagedWork):
 
     def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
         """Leave alone what nobody waits for any more, also what never began."""
-        place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "by": withdrawn.by}
+        place = self._place | {"by": withdrawn.by}
         if self.turn_id is not None:
             self.stop(m.StopTurn(**place, turn_id=self.turn_id))
         if withdrawn.merged:
@@ -199,8 +199,7 @@ class Conversation(StagedWork):
         if call.tool == COMMIT_TOOL:
             self._end_commit(call, answer.result, stopped=before is CallState.STOPPED)
         if answer.handover:
-            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-            self._emit(m.HandoverRequested(**place, call_id=call.call_id, reason=answer.handover))
+            self._emit(m.HandoverRequested(**self._place, call_id=call.call_id, reason=answer.handover))
         if before is CallState.CONTINUED:
             # The model has its interim answer: the outcome is something that it has not heard of yet.
             cause = call.cause | {"id": self.cause.id, "traceparent": self.cause.traceparent}

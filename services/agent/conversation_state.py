@@ -155,6 +155,11 @@ class ConversationState:
         """The turn that goes on."""
         return self.turns[self.turn_id] if self.turn_id else None
 
+    @property
+    def _place(self) -> dict[str, str]:
+        """The conversation's key, as messages have it."""
+        return {"tenant": self.tenant, "conversation_id": self.conversation_id}
+
     def of(self, turn: Turn) -> Claim:
         """Return the claim of a turn as it is now."""
         ids = (self.tenant, self.conversation_id, turn.turn_id)

@@ -1,4 +1,4 @@
-"""What stands between a conversation and its model: nothing, or pseudonyms that are stored before they are used."""
+"""What stands between a conversation and its model where it says so: pseudonyms, stored before they are used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from placet.agent import store
 from placet.agent.hiding import RestoredText, hidden, restored, texts
 from placet.agent.model_answer import ModelAnswer
-from placet.agent.profiles import Profile
+from placet.agent.personal import Personal
 from placet.agent.pseudonyms import Entry, Pseudonyms
 from placet.agent.rules import Claim
 from placet.agent.store import ConversationSnapshot
@@ -30,18 +30,17 @@ class Readable:
     """A conversation as its model may read it."""
 
     history: History
-    #: None: the model reads everything as it is, so nothing is to be put back.
-    pseudonyms: Pseudonyms | None
+    pseudonyms: Pseudonyms
 
     def listening(
         self, on_text: Callable[[str], Awaitable[None]], on_reset: Callable[[], Awaitable[None]]
     ) -> RestoredText:
         """Return what the model's text goes through on its way to the readers."""
-        return RestoredText(self.pseudonyms or Pseudonyms((), lambda _: []), on_text, on_reset)
+        return RestoredText(self.pseudonyms, on_text, on_reset)
 
     def restored(self, answer: ModelAnswer) -> ModelAnswer:
         """Return a model's answer as everybody else is to see it."""
-        return answer if self.pseudonyms is None else restored(answer, self.pseudonyms)
+        return restored(answer, self.pseudonyms)
 
 
 class Pseudonymizer:
@@ -50,12 +49,12 @@ class Pseudonymizer:
     def __init__(self, units: UnitOfWork) -> None:
         self._units = units
 
-    async def pseudonymize(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Readable:
-        """Return what a model may read of a conversation; all its pseudonyms are stored then."""
-        if profile.personal is None:
-            return Readable(snapshot.history, None)
-        recognise = profile.personal.recognise_in(snapshot.labels)
-        avoid = f"{profile.behaviour.instructions}\n{texts(snapshot.history)}"
+    async def pseudonymize(
+        self, claim: Claim, snapshot: ConversationSnapshot, personal: Personal, instructions: str
+    ) -> Readable:
+        """Return what a model so instructed may read of a conversation; all its pseudonyms are stored then."""
+        recognise = personal.recognise_in(snapshot.labels)
+        avoid = f"{instructions}\n{texts(snapshot.history)}"
         for _ in range(TRIES_MAX):
             async with self._units.database.single() as connection:
                 known = await store.load_pseudonyms(connection, claim.conversation_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from placet.agent import items, staging
+from placet.agent import attempts, items, staging
 from placet.agent.asking import Asking
 from placet.agent.conversation_state import Call
 from placet.agent.rules import Result, storable
@@ -112,7 +112,7 @@ class StagedWork(Asking):
 
         Nothing else of their workspaces is wanted either, unless it is said which entries are `named`.
         """
-        place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "entries": list(named)}
+        place = self._place | {"entries": list(named)}
         self._tell_dropped("discarded", [each.call_id for each in entries])
         for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
             self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
@@ -123,13 +123,12 @@ class StagedWork(Asking):
 
     def _tell_dropped(self, outcome: Dropped, call_ids: Sequence[str]) -> None:
         if call_ids:
-            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-            self._emit(m.StagedCallsDropped(**place, call_ids=list(call_ids), outcome=outcome))
+            self._emit(m.StagedCallsDropped(**self._place, call_ids=list(call_ids), outcome=outcome))
 
     def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
         """Tell what became of each entry of a commit that has its result."""
         if self.attempt is not None:
-            self._tell_commit(self.attempt, result)
+            self._emit(attempts.committed(self.attempt, self._place, result))
         entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
         found = staging.outcomes(result, entries.values())
         if found is not None:

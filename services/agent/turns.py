@@ -17,7 +17,7 @@ from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments, shown_digest
 from placet.contracts.ids import new_id
-from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL, ToolCall
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 
@@ -58,8 +58,7 @@ class Turns(ConversationState):
             if attempt is not None:
                 attempt = attempt.with_lost(turn.takeovers, said.answer, said.cost)
                 settlement = attempts.judged(attempt, said.answer, settlement)
-            settlement = staging.with_commit(settlement, claim, self._proposable())
-            settlement = accomplish.bounded(settlement, said.behaviour.accomplish, self.labels)
+            settlement = self._with_house(settlement, claim, said)
         else:
             settlement = said
         detail: dict[str, Any] = {"step": claim.step, "fence": claim.fence}
@@ -83,6 +82,13 @@ class Turns(ConversationState):
             if interrupted == "spoken":
                 self._join(turn)
             self.begun.append(self.of(turn))
+
+    def _with_house(self, settlement: Settlement, claim: Claim, said: Said) -> Settlement:
+        """Return what an answer means where calls are staged, or where jobs may be begun."""
+        if self.staged or PROPOSE_TOOL in said.tools:
+            settlement = staging.with_commit(settlement, claim, self._proposable())
+        offer = said.behaviour.accomplish
+        return settlement if offer is None else accomplish.bounded(settlement, offer, self.labels)
 
     def _proposable(self) -> list[StagedEntry]:
         """Return the staged entries that the agent proposes itself: none of an attempt at a job, or after the end."""
@@ -248,18 +254,11 @@ class Turns(ConversationState):
         self.turn_id = None
         self._append("turn", end | {"idle": True, "open": unanswered})
         if self.attempt is not None and not self.attempt.over:
-            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-            answer, reason = turn.final_answer, turn.reason
-            ended = attempts.ended(
-                self.attempt, place, turn.state, self.staged, answer=answer, reason=reason, limit=limit
-            )
+            told: dict[str, Any] = {"answer": turn.final_answer, "reason": turn.reason, "limit": limit}
+            ended = attempts.ended(self.attempt, self._place, turn.state, self.staged, **told)
             refused = sum(call.result_kind == "refused" for call in self._of_turn(turn))
             self._emit(ended.model_copy(update={"refused": refused}))
             self._keep(replace(self.attempt, over=True))
-
-    def _tell_commit(self, attempt: attempts.Attempt, result: rules.Result | None) -> None:
-        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-        self._emit(attempts.committed(attempt, place, result))
 
     def _keep(self, attempt: attempts.Attempt) -> None:
         self.attempt, self.attempt_changed = attempt, True
@@ -395,6 +394,5 @@ class Turns(ConversationState):
         if by_default == "supersede":
             self._cancel_jobs(call_ids)
         if call_ids:
-            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             how: dict[str, Any] = {"kind": kind, "reason": reason, "by_default": by_default}
-            self._emit(m.CallsWithdrawn(**place, call_ids=list(call_ids), **how))
+            self._emit(m.CallsWithdrawn(**self._place, call_ids=list(call_ids), **how))

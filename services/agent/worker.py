@@ -221,31 +221,37 @@ class Worker:
         attempt = snapshot.attempt
         tools = profile.tools if attempt is None else attempts.offered(profile.tools, attempt)
         ask = profile.ask if attempt is None else profile.ask_as(attempt.variant)
-        readable = await self._through_outages(lambda: self._pseudonymizer.pseudonymize(claim, snapshot, profile))
-        heard = readable.listening(deltas.add, deltas.start_over)
+        readable, heard, history = None, None, told
+        if (personal := profile.personal) is not None:
+            readable = await self._through_outages(
+                lambda: self._pseudonymizer.pseudonymize(claim, snapshot, personal, behaviour.instructions)
+            )
+            heard, history = readable.listening(deltas.add, deltas.start_over), readable.history
         tools = with_propose(tools) if snapshot.has_staged and attempt is None else tools
         told_last = last and claim.step > 1 and bool(tools)
         words = rules.LAST_STEP if attempt is None else attempts.LAST_STEP
         instructions = f"{behaviour.instructions}\n\n{words}".strip() if told_last else behaviour.instructions
-        messages = transcript(instructions, readable.history)
+        messages = transcript(instructions, history)
         try:
             with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **_ids(claim)):
                 answer = await ask(
                     messages,
                     tools.as_openai_tools(),
                     tool_choice="none" if last and attempt is None else "auto",
-                    on_text=heard.add,
-                    on_reset=heard.start_over,
+                    on_text=(heard or deltas).add,
+                    on_reset=(heard or deltas).start_over,
                 )
                 used = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 TRACING.describe(f"model {answer.model}", **used)
-            await heard.close()
+            if heard is not None:
+                await heard.close()
         except (Exception, asyncio.CancelledError):
             await deltas.start_over()
             raise
         deltas.close()
         counts = bool(behaviour.limits) or attempt is not None
-        answer = readable.restored(budgets.counted(answer, messages) if counts else answer)
+        answer = budgets.counted(answer, messages) if counts else answer
+        answer = answer if readable is None else readable.restored(answer)
         cost = None if attempt is None else budgets.cost_of(answer, self._price_of)
         called = [*(each.name for each in answer.calls), *told.tools_in(claim.turn_id)] if answer.calls else []
         place, secret = (claim.author["id"], claim.turn_id), may_name_secrets(tools, called)

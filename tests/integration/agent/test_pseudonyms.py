@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from placet.agent.personal import Personal
-from placet.agent.profiles import Profile
 from placet.agent.pseudonymizing import Pseudonymizer
 from placet.agent.pseudonyms import Entry
-from placet.agent.rules import Behaviour, Claim
+from placet.agent.rules import Claim
 from placet.agent.store import ConversationSnapshot
 from placet.agent.store import keep_pseudonyms as keep
 from placet.agent.store import load_pseudonyms as load
@@ -24,7 +23,7 @@ from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import Outbox
 from placet.runtime.work import UnitOfWork
 from tests.builders import a_posted_message
-from tests.support.agents import SHOP, ScriptedModel, an_agent, finished, rows, says
+from tests.support.agents import ScriptedModel, an_agent, finished, rows, says
 
 ORIGINALS = ("ada@example.org", "Lovelace", "4111 1111", "171 1234567", "3704 0044")
 SAID = (
@@ -56,11 +55,6 @@ def a_snapshot(text: str) -> ConversationSnapshot:
     """Return a conversation of one message."""
     history = History((UserMessage("t", 1, text, number=1),), (), ())
     return ConversationSnapshot("default", {}, history, [], "c1")
-
-
-def a_profile() -> Profile:
-    """Return an agent whose model sees pseudonyms."""
-    return Profile(Behaviour("", 10, final_answer=False), SHOP, ScriptedModel([]), {}, Personal())
 
 
 async def test_the_model_reads_pseudonyms_and_everybody_else_the_data(agent_url: str) -> None:
@@ -106,7 +100,7 @@ async def test_workers_that_meet_call_a_datum_the_same(units: UnitOfWork) -> Non
     """Two replicas hide one conversation at once: each value is stored once, and both use what is stored."""
     texts = ["ada@example.org and grace@example.org", "grace@example.org and ada@example.org"] * 4
     readable = await asyncio.gather(
-        *(Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot(text), a_profile()) for text in texts)
+        *(Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot(text), Personal(), "") for text in texts)
     )
     async with units.database.single() as connection:
         stored = {entry.value: entry.pseudonym for entry in await load(connection, "c1")}
@@ -130,7 +124,7 @@ async def test_nothing_is_stored_of_a_worker_that_was_slower(units: UnitOfWork) 
 
 async def test_pseudonyms_go_with_their_conversation(units: UnitOfWork, agent_url: str) -> None:
     """Who deletes a conversation deletes what its pseudonyms mean."""
-    await Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot("ada@example.org"), a_profile())
+    await Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot("ada@example.org"), Personal(), "")
     rows(agent_url, "DELETE FROM agent.conversations WHERE conversation_id = 'c1'")
     assert [(0,)] == rows(agent_url, "SELECT count(*) FROM agent.pseudonyms")
 
