@@ -42,6 +42,8 @@ TRANSIENT_PAUSE_SECONDS = 0.01
 #: Bytes that the events of one envelope have at most, unless it is one event: far below what brokers allow, and what
 #: a reader parses at once.
 ENVELOPE_BYTES_MAX = 512 * 1024
+#: How long what is stored nowhere waits for its confirm, in seconds.
+HAND_OVER_SECONDS = 1.0
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 200
 #: What is told when nothing more gets out, and when it does again.
@@ -83,6 +85,8 @@ class _Sending:
     left: int
     #: Whether some of them could not be sent, so that the relay has it.
     failed: bool = False
+    #: Of a row that is stored nowhere: whether it was confirmed, once that is known.
+    confirmed: asyncio.Future[bool] | None = None
 
 
 @dataclass(slots=True)
@@ -143,19 +147,34 @@ class Outbox:
     def send(self, rows: Iterable[OutboxRow]) -> None:
         """Publish committed rows soon; returns at once."""
         for row in rows:
-            if row.id in self._in_flight or self._backlog >= BACKLOG_MAX:
-                continue
-            self._in_flight.add(row.id)
-            self._backlog += len(row.events)
-            lane = self._lanes.get(row.way)
-            if lane is None:
-                lane = self._lanes[row.way] = self._lane_of(row.way)
-            sending = _Sending(row.id, len(row.events))
-            lane.events += [(sending, event.encode()) for event in row.events]
-            wanted = min(lane.outstanding_max, lane.outstanding + -(-len(row.events) // lane.batch))
-            while lane.outstanding < wanted:
-                lane.outstanding += 1
-                self._spawn(lane)
+            if row.id not in self._in_flight and self._backlog < BACKLOG_MAX:
+                self._send(row, _Sending(row.id, len(row.events)))
+
+    async def hand_over(self, rows: Iterable[OutboxRow]) -> bool:
+        """Publish rows that are stored nowhere; tell whether all of them were confirmed in HAND_OVER_SECONDS.
+
+        Where they were not they may still arrive, so who stores and sends them then leaves their events' ids.
+        """
+        if self._backlog >= BACKLOG_MAX:
+            return False
+        loop, confirmed = asyncio.get_running_loop(), []
+        for row in rows:
+            confirmed.append(loop.create_future())
+            self._send(row, _Sending(row.id, len(row.events), confirmed=confirmed[-1]))
+        done, late = await asyncio.wait(confirmed, timeout=HAND_OVER_SECONDS)
+        return not late and all(each.result() for each in done)
+
+    def _send(self, row: OutboxRow, sending: _Sending) -> None:
+        self._in_flight.add(row.id)
+        self._backlog += len(row.events)
+        lane = self._lanes.get(row.way)
+        if lane is None:
+            lane = self._lanes[row.way] = self._lane_of(row.way)
+        lane.events += [(sending, event.encode()) for event in row.events]
+        wanted = min(lane.outstanding_max, lane.outstanding + -(-len(row.events) // lane.batch))
+        while lane.outstanding < wanted:
+            lane.outstanding += 1
+            self._spawn(lane)
 
     def _lane_of(self, way: Way) -> _Lane:
         batch = self._batches.get(way.destination, way.batch)
@@ -240,8 +259,9 @@ class Outbox:
             sending.left -= 1
             if sending.left or sending.failed:
                 continue
-            if way.transient:
+            if way.transient or sending.confirmed is not None:
                 self._in_flight.discard(sending.id)
+                _tell(sending, confirmed=True)
             else:
                 self._confirmed.append(sending.id)
                 self._forgetting.set()
@@ -252,6 +272,7 @@ class Outbox:
         for sending, _ in events:
             sending.failed = True
             self._in_flight.discard(sending.id)
+            _tell(sending, confirmed=False)
 
     async def _bury(self, way: Way, sending: _Sending, body: bytes, reason: str) -> None:
         """Make what the broker never takes a dead letter that tells how it began; in its place goes what is in brief.
@@ -333,3 +354,8 @@ class Outbox:
             await self._forget_once()
         except Exception as error:  # noqa: BLE001 - a stop goes on without the database; the relay has the rows
             log.warning("outbox.forget_failed", error=type(error).__name__)
+
+
+def _tell(sending: _Sending, *, confirmed: bool) -> None:
+    if sending.confirmed is not None and not sending.confirmed.done():
+        sending.confirmed.set_result(confirmed)

@@ -1,7 +1,7 @@
 """People's decisions: signed here, decided by the approval service, answered to this very instance.
 
-A decision is stored in the outbox before anybody waits, so a wait that ends early loses nothing: the caller is told
-where to look.
+A decision is safe with the broker, or in the outbox, before anybody waits, so a wait that ends early loses nothing: the
+caller is told where to look.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Decisions:
         """Send decisions in one statement; one about an approval that does not exist for its caller is refused."""
         outcomes: list[_Sent | Exception] = []
         by_link: dict[int, tuple[str, DecisionClaims]] = {}
-        async with self.units.once() as work:
+        async with self.units.once(straight=True) as work:
             found = await load_approvals(work.connection, [wish.place for wish in wishes])
             for at, wish in enumerate(wishes):
                 approval = found.get(wish.place)
