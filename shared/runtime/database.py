@@ -7,11 +7,10 @@ commit together with the state itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import cache, partial
 from time import monotonic
 from typing import Any
@@ -297,10 +296,15 @@ async def _entered(raw: Any) -> Any:
     return transaction
 
 
-def check_states(column: str, states: type[StrEnum]) -> sa.CheckConstraint:
+def one_of(column: str, words: Iterable[str]) -> str:
+    """Return the condition that `column` has one of these words."""
+    listed = ", ".join(f"'{word}'" for word in words)
+    return f"{column} IN ({listed})"
+
+
+def check_states(column: str, states: Iterable[str]) -> sa.CheckConstraint:
     """Return the CHECK that keeps `column` inside a machine's states: the database refuses what the code forgot."""
-    values = ", ".join(f"'{state}'" for state in states)
-    return sa.CheckConstraint(f"{column} IN ({values})", name=f"{column}_known")
+    return sa.CheckConstraint(one_of(column, states), name=f"{column}_known")
 
 
 def async_url(url: str) -> str:

@@ -90,8 +90,8 @@ class Duty:
 
     name: str
     every_seconds: float
-    #: Does one round and returns how much it did.
-    run_once: Callable[[], Awaitable[int]]
+    #: Does one round and returns how much it did; None where nothing is ever left to go on with.
+    run_once: Callable[[], Awaitable[int | None]]
     #: What a full round does; the next one follows at once. What did less has left nothing behind, and pauses: else a
     #: trickle would keep it going without end, a row at a time.
     full: int = 1
@@ -283,7 +283,7 @@ async def _forever(duty: Duty) -> None:
     pause = duty.every_seconds
     while True:
         try:
-            pause = duty.pause_after(await duty.run_once())
+            pause = duty.pause_after(await duty.run_once() or 0)
         except Exception as error:
             for gauge in duty.gauges:
                 gauge.set(nan)

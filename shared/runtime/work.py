@@ -49,6 +49,19 @@ class Cause:
         """Return the form that `Cause(**value)` reads back."""
         return {"id": self.id, "correlation_id": self.correlation_id, "traceparent": self.traceparent}
 
+    def event(self, message: Message, *, source: str, time: datetime) -> Event:
+        """Return the event of a message that follows from this."""
+        event_id = new_id()
+        return Event(
+            id=event_id,
+            source=source,
+            time=time,
+            correlation_id=self.correlation_id or event_id,
+            causation_id=self.id,
+            traceparent=self.traceparent or new_traceparent(),
+            message=message,
+        )
+
 
 def cause_of(event: Event) -> Cause:
     """Return `event` as the cause of what follows."""
@@ -219,18 +232,9 @@ class Work:
         return moment
 
     def _event(self, message: Message) -> Event:
-        event_id = new_id()
         if not self.cause.traceparent:
             self.cause = replace(self.cause, traceparent=new_traceparent())
-        return Event(
-            id=event_id,
-            source=self._database.service,
-            time=self.now,
-            correlation_id=self.cause.correlation_id or event_id,
-            causation_id=self.cause.id,
-            traceparent=self.cause.traceparent,
-            message=message,
-        )
+        return self.cause.event(message, source=self._database.service, time=self.now)
 
     def _framed(self) -> dict[str, Any]:
         values: dict[str, Any] = {"_changes": self._changes} if self._changes else {}
