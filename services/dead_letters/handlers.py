@@ -67,11 +67,10 @@ async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
             work.record(replace(again, about=about))
 
 
-async def measure(database: Database) -> int:
-    """Count what waits for an operator; always 0, because there is nothing to go on with."""
+async def measure(database: Database) -> None:
+    """Count what waits for an operator."""
     async with database.single() as connection:
         WAITING.set(await store.count_open(connection))
-    return 0
 
 
 async def resolve(message: ResolveDeadLetter, work: Work) -> None:

@@ -203,12 +203,8 @@ def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:
 
     A lost decision or card leaves its approval open for others or for its expiry; a lost line of a feed ends nothing.
     """
-    try:
-        items = json.loads(body)
-    except (ValueError, RecursionError):
-        return []
     lost = STEPS.get("executor" if queue.startswith("executor.") else queue, {})
-    events = [item for item in (items if isinstance(items, list) else [items]) if isinstance(item, dict)]
+    events = [item for item in _items(body) if isinstance(item, dict)]
     return [call for event in events for call in _abandoned_by(event, queue, lost, by)] if lost else []
 
 
@@ -242,12 +238,17 @@ def _call_in(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first_event(body: str) -> dict[str, Any]:
+    first = next(iter(_items(body)), None)
+    return first if isinstance(first, dict) else {}
+
+
+def _items(body: str) -> list[Any]:
+    """Return what an envelope holds, or the one thing that a body is; nothing where it cannot be read."""
     try:
         items = json.loads(body)
     except (ValueError, RecursionError):
-        return {}
-    first = items[0] if isinstance(items, list) and items else items
-    return first if isinstance(first, dict) else {}
+        return []
+    return items if isinstance(items, list) else [items]
 
 
 def _why(headers: Mapping[str, object]) -> str:
