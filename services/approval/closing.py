@@ -117,8 +117,6 @@ def record(
 def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Message:
     if approval.state is not State.APPROVED:
         return notices.refused(approval)
-    if approval.closed_at is None:
-        raise ValueError(f"approval {approval.approval_id} is not closed")
     call = approval.call
     alone = call.step and not approval.approval_rule.independent
     permit = issue_permit(
@@ -126,7 +124,7 @@ def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Messag
         call,
         pool=approval.pool,
         reference=approval.approval_id,
-        now=approval.closed_at,
+        now=approval.ended_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
         consent=replace(
             consent,
@@ -141,8 +139,6 @@ def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Messag
 
 
 def _staged_permits(approval: Approval, signer: Signer, consent: Consent) -> Iterator[Message]:
-    if approval.closed_at is None:
-        raise ValueError(f"approval {approval.approval_id} is not closed")
     call, after = approval.call, approval.call.call_id
     workspace_id = parse_arguments(call.arguments)["workspace_id"]
     for staged in approval.permitted_calls:
@@ -151,7 +147,7 @@ def _staged_permits(approval: Approval, signer: Signer, consent: Consent) -> Ite
             staged,
             commit=call,
             reference=approval.approval_id,
-            now=approval.closed_at,
+            now=approval.ended_at,
             lifetime_seconds=approval.permit_expires_after_seconds,
             after=after,
             consent=consent,

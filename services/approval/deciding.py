@@ -6,13 +6,13 @@ One place for decisions that are judged at once and for edits, which policy judg
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from typing import Any
 
 from placet.approval import closing, notices, store
-from placet.approval.rules import UNKNOWN, VERBS, VOTING, Answer, Approval, Decision, Edit, Today, Vote, edits, grants
+from placet.approval.rules import VERBS, VOTING, Answer, Approval, Decision, Edit, Vote, edits, grants
 from placet.approval.states import EDIT_MACHINE, Event
+from placet.approval.store import Reading
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
 from placet.contracts.permit import Consent
@@ -45,18 +45,18 @@ class Made:
     """A decision, the approval that it was about, and what it came to."""
 
     sent: Sent
-    #: As it was before; None where there is none.
-    approval: Approval | None
-    answer: Answer
-    at: datetime
-    #: How others voted, and this person before, on the arguments as they were.
-    votes: Sequence[Vote] = ()
-    #: Calls that must have ended before this one may begin, where it was approved.
-    after: Sequence[str] = ()
-    #: What policy judges by.
-    today: Today = UNKNOWN
+    #: What it was judged by; the approval as it was before.
+    read: Reading
     #: Who is who at that moment.
-    directory: Directory = field(default_factory=Directory)
+    directory: Directory
+    answer: Answer
+    #: Calls that must have ended before this one may begin, where it was approved.
+    after: Sequence[str]
+
+    @property
+    def approval(self) -> Approval | None:
+        """The approval as it was before; None where there is none."""
+        return self.read.approval
 
     @property
     def decision(self) -> Decision:
@@ -67,7 +67,7 @@ class Made:
             claims,
             self.sent.message.decision,
             notices.answered(self.sent.message, self.answer),
-            self.at,
+            self.read.now,
             arguments_revision=counted.arguments_revision if counted else None,
             counted_revision=counted.revision if counted else None,
         )
@@ -94,7 +94,7 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
         closing.tell(work, after, *news)
     else:
         actor = claims.person if accepted else "clock"
-        closing.end_call(work, after, signer, _consent(made, after), today=made.today)
+        closing.end_call(work, after, signer, _consent(made, after), today=made.read.today)
         work.emit(made.decision.answered)
         closing.tell(work, after, *news)
         closing.close(work, after, answer.event, actor=actor, signer=signer, votes=_votes(made, after), **more)
@@ -200,7 +200,7 @@ def _votes(made: Made, after: Approval) -> list[Vote]:
 
 def _on_same(made: Made, after: Approval) -> Sequence[Vote]:
     """Return the votes on the arguments as a decision leaves them: an edit voids those before it."""
-    return made.votes if after.arguments_revision == (made.approval or after).arguments_revision else ()
+    return made.read.votes if after.arguments_revision == (made.approval or after).arguments_revision else ()
 
 
 async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> None:
@@ -223,7 +223,7 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
     outcome, own = edit.state, {"decision_id": edit.edit_id}
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=outcome, **own)
     closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer, work.now))
-    await store.add_edit(work, edit, approval, claims, made.at)
+    await store.add_edit(work, edit, approval, claims, made.read.now)
 
 
 def asked_by(edit: Edit, tenant: str) -> DecideApproval:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placet.approval import closing, deciding, notices, rules, store
-from placet.approval.claims import read_claims
 from placet.approval.deciding import Made, Sent
 from placet.approval.quota import Quota, count_refused
-from placet.approval.rules import Approval, Withdrawal
+from placet.approval.rules import Approval, Withdrawal, read_claims
 from placet.approval.states import Event
 from placet.contracts.errors import Poison, Transient
 from placet.contracts.ids import new_id
@@ -147,8 +146,7 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = 
             refuse_void(each.claims.at, work.restored_at)
             directory = deps.directory().without(read.revoked_keys)
             answer = rules.decide(read.approval, each.claims, read.now, directory, read.votes)
-            told = (read.now, read.votes, read.before, read.today, directory)
-            made.append(Made(each, read.approval, answer, *told))
+            made.append(Made(each, read, directory, answer, read.before))
     voted = deciding.in_order([each for each in made if each.answer.proposal is None])
     for decision in voted:
         deciding.follow(work, decision, deps.signer)
@@ -185,8 +183,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
         (read,) = await store.read_decisions(work.connection, [sent.claims])
         directory = deps.directory().without(read.revoked_keys)
         answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory)
-        told = (read.now, read.votes, read.before, read.today, directory)
-        (made,) = deciding.in_order([Made(sent, approval, answer, *told)])
+        (made,) = deciding.in_order([Made(sent, replace(read, approval=approval), directory, answer, read.before)])
         kept = await store.keep_locked(work.connection, made.stored)
     await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=read.now)
     deciding.follow(work, made, deps.signer)

@@ -34,10 +34,9 @@ def count(change: Change) -> None:
         SECONDS.labels(rule).observe(change.about["waited_seconds"])
 
 
-async def measure(database: Database) -> int:
-    """Look at what waits; always 0, because there is nothing to go on with."""
+async def measure(database: Database) -> None:
+    """Look at what waits."""
     async with database.single() as connection:
         pending, oldest = await store.count_pending(connection)
     PENDING.set(pending)
     OLDEST.set(oldest)
-    return 0

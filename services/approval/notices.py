@@ -103,32 +103,24 @@ def edit_proposed(approval: Approval, edit_id: str, call: ToolCall) -> EditPropo
 
 
 def _progress(approval: Approval, **what: Any) -> ApprovalProgressed:
-    return ApprovalProgressed(
-        tenant=approval.call.tenant,
-        approval_id=approval.approval_id,
-        revision=approval.revision,
-        conversation_id=approval.call.conversation_id,
-        call_id=approval.call.call_id,
-        expires_at=approval.expires_at,
-        **what,
-    )
+    return ApprovalProgressed(**_ids(approval), expires_at=approval.expires_at, **what)
+
+
+def _ids(approval: Approval) -> dict[str, Any]:
+    """Return what all news about an approval says, once it was opened."""
+    ids = {"approval_id": approval.approval_id, "revision": approval.revision}
+    return ids | {name: getattr(approval.call, name) for name in ("tenant", "conversation_id", "call_id")}
 
 
 def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
     """Return the news that a closed approval is over, and how people voted."""
-    if approval.closed_at is None:
-        raise ValueError(f"approval {approval.approval_id} is not closed")
     return ApprovalClosed(
-        tenant=approval.call.tenant,
-        approval_id=approval.approval_id,
-        revision=approval.revision,
-        conversation_id=approval.call.conversation_id,
-        call_id=approval.call.call_id,
+        **_ids(approval),
         state=cast("ClosedState", approval.state.value),
         decided_by=approval.decided_by or "",
         reason=approval.decision_reason or "",
         answer_kind=approval.answer_kind,
-        closed_at=approval.closed_at,
+        closed_at=approval.ended_at,
         votes=[CastVote(person=each.voter.person, verb=each.verb) for each in votes],
     )
 

@@ -30,12 +30,11 @@ class Quota:
         self._waiting: Counter[str] = Counter()
         self._counted_at = -inf
 
-    async def count(self, database: Database) -> int:
-        """Count what waits of each tenant, no further than the quota; always 0."""
+    async def count(self, database: Database) -> None:
+        """Count what waits of each tenant, no further than the quota."""
         self._counted_at = self._clock()
         async with database.single() as connection:
             self._waiting = Counter(await store.count_by_tenant(connection, self.most))
-        return 0
 
     async def count_again(self, database: Database) -> None:
         """Count before calls are refused, for some may have ended: once in AGAIN_SECONDS, whatever a tenant asks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import get_args
 
 import sqlalchemy as sa
@@ -12,16 +11,12 @@ from placet.approval.rules import VOTING
 from placet.approval.states import MACHINE, EditState, State
 from placet.contracts.messages.approvals import Outcome, Verb
 from placet.contracts.messages.tool_calls import AnswerKind, Category
-from placet.runtime.database import MOMENT, check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata, one_of
 
 #: A JSON value or NULL, never JSON's own null.
 _JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
-
-
-def _one_of(column: str, values: Iterable[str]) -> str:
-    return f"{column} IN ({', '.join(map(repr, values))})"
 
 
 #: What approval heard first about a call: that it is held, or that it was withdrawn before it was held.
@@ -133,7 +128,7 @@ APPROVALS = sa.Table(
     ),
     sa.CheckConstraint("(state IN ('pending', 'approved')) = (result_kind IS NULL)", name="refused_with_kind"),
     # A replica of before this column answers without.
-    sa.CheckConstraint(_one_of("answer_kind", get_args(AnswerKind)), name="answer_kind_known"),
+    check_states("answer_kind", get_args(AnswerKind)),
     sa.CheckConstraint("answer_kind IS NULL OR state = 'answered'", name="answer_kind_of_answers"),
     sa.CheckConstraint(
         "(state, result_kind) IN (('denied', 'denied'), ('answered', 'answered'), ('expired', 'expired'),"
@@ -237,11 +232,11 @@ DECISIONS = sa.Table(
     column("arguments_revision", sa.Integer, nullable=True),
     column("counted_revision", sa.Integer, nullable=True),
     column("decided_at", MOMENT),
-    sa.CheckConstraint(_one_of("verb", get_args(Verb)), name="verb_known"),
-    sa.CheckConstraint(_one_of("outcome", get_args(Outcome)), name="outcome_known"),
+    check_states("verb", get_args(Verb)),
+    check_states("outcome", get_args(Outcome)),
     sa.CheckConstraint(
         "(counted_revision IS NULL) = (arguments_revision IS NULL) AND (counted_revision IS NULL"
-        f" OR (outcome = 'accepted' AND {_one_of('verb', VOTING)}))",
+        f" OR (outcome = 'accepted' AND {one_of('verb', VOTING)}))",
         name="counted_votes",
     ),
     sa.Index("ix_decisions_approval", "approval_id", "decided_at"),

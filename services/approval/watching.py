@@ -63,8 +63,8 @@ class Watch:
     #: By id of the approval: those of the last look that were judged one by one.
     _judged: dict[str, _Judged] = field(default_factory=dict)
 
-    async def run_once(self) -> int:
-        """Look once; always 0, because there is nothing to go on with."""
+    async def run_once(self) -> None:
+        """Look once."""
         found = await self.look()
         UNDECIDABLE.set(sum(each.approvals for each in found))
         now = {(each.tenant, each.rule, each.problem): each for each in found}
@@ -73,7 +73,6 @@ class Watch:
             ids = {"tenant": each.tenant, "rule": each.rule, "example": each.approval_id}
             log.warning("approval.undecidable", **ids, approvals=each.approvals, problem=each.problem)
         self._told = set(now)
-        return 0
 
     async def look(self) -> list[Finding]:
         """Return what nobody can approve now, set by set: as quick among very many approvals as among few."""

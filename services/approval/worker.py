@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from placet.approval import closing, notices, store
-from placet.approval.rules import timers
+from placet.approval.rules import take_step
 from placet.approval.states import Event
 from placet.contracts.signing import Signer
 from placet.runtime import points
@@ -32,7 +32,7 @@ async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
 async def take_steps(units: UnitOfWork, most: int) -> int:
     """Do the next step of up to `most` approvals that have one due; return how many there were."""
     async with units.begin() as work:
-        taken = [timers.take_step(approval) for approval in await store.lock_due(work.connection, most)]
+        taken = [take_step(approval) for approval in await store.lock_due(work.connection, most)]
         await store.save_steps(work.connection, [approval for approval, _ in taken])
         for approval, step in taken:
             closing.record(work, approval, step.kind, actor="clock", before=approval.state)

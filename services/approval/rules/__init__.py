@@ -1,12 +1,12 @@
 """The approval and its rules. Pure; time is an argument, and so is who is who.
 
 `approval` is the value; `placet.domain.deciders` says who may decide, `placet.domain.votes` when that is enough,
-`decisions` what each decision comes to, and `verbs` what people can do, a row each; `edits`, `grants` and `timers` are
-what their names say.
+`decisions` what each decision comes to, and `verbs` what people can do, a row each; `edits` and `grants` are what their
+names say.
 """
 
-from placet.approval.rules import edits, grants, timers
-from placet.approval.rules.answers import Answer, Decision
+from placet.approval.rules import edits, grants
+from placet.approval.rules.answers import Answer, Decision, read_claims
 from placet.approval.rules.approval import (
     UNKNOWN,
     Approval,
@@ -18,11 +18,11 @@ from placet.approval.rules.approval import (
     expired,
     opening,
     part,
+    take_step,
     withdrawn,
 )
-from placet.approval.rules.decisions import decide
+from placet.approval.rules.decisions import decide, judge_edit
 from placet.approval.rules.edits import Edit
-from placet.approval.rules.judged import judge_edit
 from placet.approval.rules.verbs import VERBS, VOTING
 from placet.domain.votes import Vote
 
@@ -47,6 +47,7 @@ __all__ = [
     "judge_edit",
     "opening",
     "part",
-    "timers",
+    "read_claims",
+    "take_step",
     "withdrawn",
 ]

@@ -15,7 +15,7 @@ from placet.contracts.messages.tool_calls import AnswerKind, Category
 from placet.contracts.permit import check_digest
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.card_text import is_redaction
-from placet.domain.deciders import Delegation, Seats, steps
+from placet.domain.deciders import Delegation, Seats, Step, steps
 
 #: How a call ends that an approval does not let run.
 RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"]
@@ -94,6 +94,13 @@ class Approval:
     closed_to: Mapping[str, str | None] = field(default_factory=dict)
     #: Of `commit_changes`: its staged calls as they were proposed, in order.
     staged: tuple[StagedCall, ...] = ()
+
+    @property
+    def ended_at(self) -> datetime:
+        """When it was closed; ValueError where it is not."""
+        if self.closed_at is None:
+            raise ValueError(f"approval {self.approval_id} is not closed")
+        return self.closed_at
 
     @property
     def permitted_calls(self) -> tuple[StagedCall, ...]:
@@ -220,3 +227,18 @@ def ending(approval: Approval) -> str:
 def first_step_at(rule: ApprovalRule, opened_at: datetime) -> datetime | None:
     """Return when the first step is due; None where the rule has none."""
     return next((opened_at + timedelta(seconds=step.after_seconds) for step in steps(rule)), None)
+
+
+def take_step(approval: Approval) -> tuple[Approval, Step]:
+    """Return the approval after its next reminder or escalation, and that step.
+
+    Those that follow keep their distance to it. Each is done once: how many were moves under the row's lock.
+    """
+    planned = steps(approval.approval_rule)
+    step, following = planned[approval.steps_done], planned[approval.steps_done + 1 : approval.steps_done + 2]
+    due = approval.next_step_at
+    if due is None:
+        raise ValueError(f"approval {approval.approval_id} has no step due")
+    gaps = [timedelta(seconds=each.after_seconds - step.after_seconds) for each in following]
+    at = due + gaps[0] if gaps else None
+    return replace(approval, steps_done=approval.steps_done + 1, next_step_at=at, revision=approval.revision + 1), step

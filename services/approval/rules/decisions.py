@@ -7,14 +7,16 @@ they saw what would run, whether they said why. What tells them apart is a row e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from placet.approval.rules.answers import Answer, Asked
+from placet.approval.rules import edits
+from placet.approval.rules.answers import Answer, Asked, says_something
 from placet.approval.rules.approval import Approval, expired
-from placet.approval.rules.verbs import VERBS, Meaning
-from placet.approval.rules.words import says_something
+from placet.approval.rules.edits import Edit
+from placet.approval.rules.verbs import VERBS, Meaning, cast, vote_of
 from placet.approval.states import Event
-from placet.contracts.messages import DecisionClaims
+from placet.contracts.messages import DecisionClaims, EditJudged
 from placet.domain import deciders
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
@@ -31,6 +33,36 @@ def decide(
     if refusal := refused(approval, claims, voter, now, directory):
         return refusal
     return VERBS[claims.verb].act(Asked(approval, claims, voter, now, directory, others))
+
+
+def judge_edit(
+    approval: Approval,
+    edit: Edit,
+    claims: DecisionClaims,
+    judged: EditJudged,
+    now: datetime,
+    directory: Directory,
+) -> Answer:
+    """Return what an edit comes to once policy has judged it, at `now`, read after the row was locked.
+
+    Everything is asked again, because time has passed. It counts as its maker's approval.
+    """
+    voter = Voter.of(claims)
+    if refusal := refused(approval, claims, voter, now, directory):
+        return refusal
+    call, problem = edits.revised(approval, claims)
+    if edit.base_revision != approval.arguments_revision:
+        return Answer("stale", "Somebody else changed the arguments meanwhile. Look at it again.", approval)
+    if call is None or call.digest != judged.digest:
+        return Answer("invalid", problem or "Policy judged another call.", approval)
+    if not judged.accepted:
+        return Answer("invalid", judged.detail, approval)
+    call = edits.shown(call, judged)
+    if call is None:
+        return Answer("invalid", "Policy did not say what people may see of these arguments.", approval)
+    asked = Asked(approval, claims, voter, now, directory, ())
+    answer = cast(asked, vote_of(asked), edits.applied(approval, call, judged.summary))
+    return replace(answer, progress="edited", detail=f"The arguments are changed. {answer.detail}")
 
 
 def refused(

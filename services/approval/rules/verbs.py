@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from placet.approval.rules import edits, grants
-from placet.approval.rules.answers import Answer, Asked
+from placet.approval.rules.answers import Answer, Asked, says_something
 from placet.approval.rules.approval import Approval, RefusedKind, Withdrawal, ending, excluded, withdrawn
-from placet.approval.rules.words import says_something
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.messages.approvals import Verb
 from placet.domain import deciders, votes

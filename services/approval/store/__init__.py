@@ -16,7 +16,6 @@ from placet.approval.store.values import (
     edit_from,
     json_values,
     kept_values,
-    opening_values,
     reading_from,
     vote_from,
 )
@@ -46,7 +45,7 @@ async def open_approvals(work: Work, openings: Mapping[str, Approval]) -> set[st
 
     No two may be of one call.
     """
-    asked = [opening_values(opening, key) for key, opening in openings.items()]
+    asked = [json_values(approval_values(opening) | {"key": key}) for key, opening in openings.items()]
     return {row["key"] for row in await work.execute_once(QUERIES.open, asked=asked)}
 
 

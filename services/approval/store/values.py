@@ -162,11 +162,6 @@ def kept_rule(rule: ApprovalRule) -> dict[str, Any]:
     return rule.model_dump(mode="json", exclude_defaults=True) | {"min_strength": rule.min_strength}
 
 
-def opening_values(opening: Approval, key: str) -> dict[str, Any]:
-    """Return an approval that opens as one row of JSON; `key` is that of what follows from it."""
-    return json_values(approval_values(opening) | {"key": key})
-
-
 def kept_values(decision: Decision, before: Approval | None, after: Approval | None, key: str) -> dict[str, Any]:
     """Return a decision, and what it changes of the approval, as one row of JSON; `key` is that of what follows."""
     values = decision_values(decision) | {"key": key}

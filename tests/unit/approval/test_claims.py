@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placet.approval.claims import read_claims
+from placet.approval.rules import read_claims
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.signing import Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
 from tests.support.approval_builders import a_decision, an_approval, some_claims

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from placet.approval import notices, rules
-from placet.approval.rules import Approval, timers
+from placet.approval.rules import Approval, take_step
 from placet.approval.rules.approval import first_step_at
 from placet.approval.states import State
 from placet.contracts.messages import Escalation
@@ -44,7 +44,7 @@ def test_steps_come_in_the_order_of_their_time_and_once() -> None:
     approval, taken = a_timed(), []
     while approval.next_step_at is not None:
         due = approval.next_step_at - NOON
-        approval, step = timers.take_step(approval)
+        approval, step = take_step(approval)
         taken.append((step.kind, due))
     assert [("reminded", 5 * MINUTE), ("escalated", 10 * MINUTE), ("reminded", 20 * MINUTE)] == taken
     assert (3, 4) == (approval.steps_done, approval.revision)
@@ -57,7 +57,7 @@ def test_an_approval_without_steps_has_none_due() -> None:
 
 def test_a_reminder_says_what_expires_and_when() -> None:
     """Whoever reads the note alone knows what it is about."""
-    approval, step = timers.take_step(a_timed())
+    approval, step = take_step(a_timed())
     until = f"{approval.expires_at:%Y-%m-%d %H:%M} UTC"
     note = f"It is still waiting for a decision and expires at {until}: {approval.summary}"
     assert note == notices.stepped(approval, step).note
@@ -68,8 +68,8 @@ def test_whom_an_escalation_asks_may_decide_from_then_on() -> None:
     approval = a_timed()
     claims = claims_of(approval, "carl", "approve")
     assert "not_allowed" == rules.decide(approval, claims, NOON, a_directory()).outcome
-    approval, _ = timers.take_step(approval)
-    approval, step = timers.take_step(approval)
+    approval, _ = take_step(approval)
+    approval, step = take_step(approval)
     assert (["group:leads"], ["log"]) == (
         notices.stepped(approval, step).approvers,
         notices.stepped(approval, step).channels,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from placet.approval import rules
-from placet.approval.rules import Answer, Approval, Vote, timers
+from placet.approval.rules import Answer, Approval, Vote, take_step
 from placet.approval.rules.approval import first_step_at
 from placet.approval.states import State
 from placet.contracts.canonical import canonical_text
@@ -274,7 +274,7 @@ class Voting(RuleBasedStateMachine):
         self.now += timedelta(seconds=seconds)
         due = self.approval.next_step_at
         if self.approval.state is State.PENDING and due is not None and due <= self.now < self.deadline:
-            self.approval, _ = timers.take_step(self.approval)
+            self.approval, _ = take_step(self.approval)
             self.escalated = True
 
     @invariant()
