@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 
 from placet.contracts.messages import StagedCallPermitted
-from placet.executor import commit_store, plans, rules, scopes, store, workspace_store
+from placet.executor import commit_store, plans, scopes, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Net
 from placet.executor.rules import Outcome
@@ -59,12 +59,10 @@ class Committing:
         worker: str,
         attempts_max: int,
         patience: int,
-        reached: Callable[[str], None] = _pass,
     ) -> None:
-        """`reached` hears of each step; tests break off there.
+        """`patience` is how often a commit looks whether one that is half made has ended.
 
-        `patience` is how often a commit looks whether one that is half made has ended: until the lease of that one has
-        run out, and somebody has gone on with it.
+        Until the lease of that one has run out, and somebody has gone on with it.
         """
         self._patience = patience
         self._units = units
@@ -72,7 +70,8 @@ class Committing:
         self.standing = standing
         self._worker = worker
         self._attempts_max = attempts_max
-        self._reached = reached
+        #: Hears of each step; tests break off there.
+        self._reached: Callable[[str], None] = _pass
 
     async def run(self, attempt: Attempt, context: ToolContext) -> None:
         """Bring a commit as far as it gets without its staged calls; begun before, go on where it was."""
@@ -335,14 +334,7 @@ class Committing:
         if ended is None:
             return None
         attempt, at = ended
-        answer = rules.finished(
-            attempt.call,
-            outcome,
-            fence=attempt.fence,
-            started_at=attempt.begun_at,
-            finished_at=at,
-            held=attempt.held,
-        )
+        answer = attempt.answer(outcome, at)
         work.cause = attempt.cause
         work.emit(answer)
         work.act(partial(count_answer, answer))

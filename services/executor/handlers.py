@@ -26,7 +26,7 @@ from placet.domain.conditions import consent_lost
 from placet.executor import commit_store, rules, store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
-from placet.executor.standing import take_up, why_void
+from placet.executor.standing import take_up
 from placet.executor.states import MACHINE, Event, State
 from placet.executor.store import Attempt, Wanted
 from placet.executor.tables import Journal
@@ -48,7 +48,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=work.restored_at)
         if admission.event is Event.CLAIMED and each.permit.has_consent:
-            left = consent_lost(each.permit, each.attempt.call, worker.directory())
+            left = consent_lost(each.permit, each.attempt.call, worker.standing.directory())
             admission = rules.consent_void() if left else admission
         wanted[arrival.cause.id] = each, admission
         work.cause = arrival.cause
@@ -86,7 +86,7 @@ async def _begin(
         each, admission = wanted[key]
         void = seen
         if waited and not seen and admission.event is Event.CLAIMED:
-            void = await why_void(work.connection, each.attempt.call, each.permit, worker.directory())
+            void = await worker.standing.why_refused(work.connection, each.attempt.call, each.permit)
         if void:
             await worker.turn_away(each, void)
         elif admission.event is Event.CLAIMED:
@@ -124,7 +124,7 @@ async def _take_up(wanted: Wanted, admission: Admission, work: Work, worker: Wor
     if not (moments := worker.doubted.get(attempt.call.call_id)):
         return
     refused = None if admission.event is Event.CLAIMED else admission
-    void = refused or await why_void(work.connection, attempt.call, wanted.permit, worker.directory())
+    void = refused or await worker.standing.why_refused(work.connection, attempt.call, wanted.permit)
     try:
         late = await take_up(work.connection, wanted, worker.holder, moments)
         worker.doubted.pop(attempt.call.call_id, None)
@@ -169,7 +169,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         raise SecurityAlert(f"a permit came for call {message.call_id}, which is not staged in that workspace")
     workspace, turn = found
     attempt = store.attempt_of(turn)
-    permit = verify_permit(worker.verifier, message.permit, attempt.call, pool=pool, modes=_STAGED)
+    permit = verify_permit(worker.standing.verifier, message.permit, attempt.call, pool=pool, modes=_STAGED)
     state, commit = turn["entry_state"], workspace["commit_call_id"]
     if state == "waiting" or (state == "kept" and permit.commit == commit):
         await commit_store.keep_permit(work, message.call_id, message.permit, permit)
@@ -180,7 +180,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
     if workspace["journal"] != Journal.APPLIED or following is None or following["call_id"] != message.call_id:
         return
     spec, asked_at = worker.specs.get(attempt.call.tool), worker.standing.monotonic()
-    admission = await why_void(work.connection, attempt.call, permit, worker.directory()) or rules.admit(
+    admission = await worker.standing.why_refused(work.connection, attempt.call, permit) or rules.admit(
         attempt.call, permit, spec, now=await work.clock(), restored=work.restored_at
     )
     if admission.event is not Event.CLAIMED:
@@ -222,7 +222,7 @@ async def resolve_call(said: ResolveCall, work: Work, *, verifier: Verifier) -> 
 
 def genuine_permit(permitted: ToolCallPermitted, *, pool: str, worker: Worker) -> Permit:
     """Return the permit of this message; raise SecurityAlert where anything but its issuer could have written it."""
-    permit = verify_permit(worker.verifier, permitted.permit, permitted.call, pool=pool, modes=_MODES)
+    permit = verify_permit(worker.standing.verifier, permitted.permit, permitted.call, pool=pool, modes=_MODES)
     if (permit.mode == "commit") != (permitted.call.tool == COMMIT_TOOL):
         raise SecurityAlert(f"permit {permit.jti} is good for another kind of call")
     if (permitted.tenant, permitted.pool) != (permit.tenant, permit.aud):

@@ -44,8 +44,8 @@ def measured(pools: Sequence[str]) -> tuple[Gauge, ...]:
     return tuple(gauge.labels(pool) for gauge in (PARKED, UNKNOWN, DEPTH) for pool in pools)
 
 
-async def measure(pools: Sequence[str], runtime: Runtime) -> int:
-    """Look at what waits for executors and for people; always 0, because there is nothing to go on with."""
+async def measure(pools: Sequence[str], runtime: Runtime) -> None:
+    """Look at what waits for executors and for people."""
     async with runtime.database.single() as connection:
         unknown = await store.count_unknown(connection, pools)
         parked = await parked_store.count_parked(connection, pools)
@@ -54,7 +54,6 @@ async def measure(pools: Sequence[str], runtime: Runtime) -> int:
         UNKNOWN.labels(pool).set(unknown.get(pool, 0))
         depth = await runtime.bus.depth(executor_queue(pool).name)
         DEPTH.labels(pool).set(nan if depth is None else depth)
-    return 0
 
 
 async def count_answer(answer: ToolCallFinished | ToolCallRefused, *, known: bool = True) -> None:

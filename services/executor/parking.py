@@ -51,11 +51,10 @@ class Parking:
         #: What waits until calls that it comes after are staged, and whose it is: no round waits for it.
         self._turns: dict[asyncio.Task[None], str] = {}
 
-    async def look_for_tenants(self) -> int:
-        """See whether several tenants work here, so that slots are shared among them; always 0."""
+    async def look_for_tenants(self) -> None:
+        """See whether several tenants work here, so that slots are shared among them."""
         async with self._database.single() as connection:
             self._gate.tenants |= await store.some_tenants(connection)
-        return 0
 
     async def park(self, several: Sequence[Parked]) -> None:
         """Keep permits until it is their turn; the same one twice is one."""

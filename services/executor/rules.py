@@ -25,7 +25,6 @@ from placet.contracts.messages import (
 )
 from placet.contracts.permit import CONSENT_VOID, MAY_HAVE_RUN, NOTHING_RAN, STOPPED_CALL, Permit
 from placet.domain.catalog import ToolSpec, validate_arguments
-from placet.executor.progress import Progress
 from placet.executor.states import MACHINE, Event, State
 
 LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
@@ -189,16 +188,7 @@ def abandoned(message: AbandonCall) -> ToolCallRefused:
 
 def resolved(said: ResolveCall, call: ToolCall, *, at: datetime) -> CallResolved:
     """Return what the conversation is told when a person has looked."""
-    return CallResolved(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
-        outcome=said.outcome,
-        note=said.note,
-        by=said.by,
-        resolved_at=at,
-    )
+    return CallResolved(**_ids(call), outcome=said.outcome, note=said.note, by=said.by, resolved_at=at)
 
 
 def answer(
@@ -218,10 +208,7 @@ def finished(
 ) -> ToolCallFinished:
     """Return the one answer to a call that began; `held` says that people were asked about it."""
     return ToolCallFinished(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
+        **_ids(call),
         kind=kind_of(outcome),
         data=outcome.data,
         error=outcome.error,
@@ -237,14 +224,12 @@ def finished(
     )
 
 
-def progressed(call: ToolCall, progress: Progress, *, fence: int) -> ToolCallProgressed:
+def progressed(call: ToolCall, fraction: float | None, text: str, *, fence: int) -> ToolCallProgressed:
     """Return what the conversation is told while the call runs."""
-    return ToolCallProgressed(
-        tenant=call.tenant,
-        call_id=call.call_id,
-        conversation_id=call.conversation_id,
-        tool=call.tool,
-        fraction=progress.fraction,
-        text=progress.text,
-        attempt=fence,
-    )
+    return ToolCallProgressed(**_ids(call), fraction=fraction, text=text, attempt=fence)
+
+
+def _ids(call: ToolCall) -> dict[str, str]:
+    """Return what every message about a call says."""
+    names = ("tenant", "call_id", "conversation_id", "tool")
+    return {name: getattr(call, name) for name in names}

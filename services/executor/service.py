@@ -78,9 +78,8 @@ def build(settings: ExecutorSettings, runtime: Runtime, *, monotonic: Callable[[
     )
     packs, attempts_max = staging_packs(tools.values()), settings.executor_attempts_max
     patience = int(2 * settings.executor_lease_seconds + PATIENCE_SECONDS)
-    verifier, directory = load_verifier(settings.keys), DirectoryFile(settings.rulebook).current
     holder = Holder(settings.executor_worker, settings.executor_lease_seconds)
-    standing = Standing(verifier, directory, holder, monotonic)
+    standing = Standing(load_verifier(settings.keys), DirectoryFile(settings.rulebook).current, holder, monotonic)
     committing = Committing(
         units,
         packs,
@@ -91,7 +90,6 @@ def build(settings: ExecutorSettings, runtime: Runtime, *, monotonic: Callable[[
     )
     worker = Worker(
         holder=holder,
-        verifier=verifier,
         specs={**specs, COMMIT_TOOL: COMMIT_SPEC},
         tools=tools,
         units=units,
@@ -101,7 +99,6 @@ def build(settings: ExecutorSettings, runtime: Runtime, *, monotonic: Callable[[
         stager=Stager(units, tools, specs, bounds),
         committing=committing,
         standing=standing,
-        directory=directory,
     )
     return assemble(settings, runtime, worker, tools=tools, pools=pools)
 
@@ -186,6 +183,6 @@ def _consumer(pool: str, worker: Worker, runtime: Runtime, keep: Keep) -> Consum
         ToolCallPermitted: Once(partial(claim_calls, pool=pool, worker=worker), keyed=True),
         StagedCallPermitted: one_by_one(partial(release_call, pool=pool, worker=worker)),
         AbandonCall: one_by_one(partial(abandon_call, pool=pool)),
-        ResolveCall: one_by_one(partial(resolve_call, verifier=worker.verifier)),
+        ResolveCall: one_by_one(partial(resolve_call, verifier=worker.standing.verifier)),
     }
     return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus, keep=keep)

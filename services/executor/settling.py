@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from placet.executor import rules, store
+from placet.executor import store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Outcome
 from placet.executor.store import Attempt
@@ -43,8 +43,7 @@ class Settling:
         answers = {}
         for key, (attempt, outcome) in ended.items():
             work.cause = attempt.cause
-            times = {"started_at": attempt.begun_at, "finished_at": work.now}
-            answers[key] = rules.answer(attempt.call, outcome, fence=attempt.fence, held=attempt.held, **times)
+            answers[key] = attempt.answer(outcome, work.now)
             work.emit(answers[key], key=key)
         settled = await store.settle(work, ended, worker=self._worker)
         work.act(*(partial(count_answer, answers[key]) for key in settled))

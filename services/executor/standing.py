@@ -29,18 +29,6 @@ from placet.runtime.sql import Connection
 FRESH_SECONDS = 0.5
 
 
-async def why_void(connection: Connection, call: ToolCall, permit: Permit, directory: Directory) -> Admission | None:
-    """Return what becomes of a call that is stopped, or whose yes counts no more; None where it may begin.
-
-    A commit is stopped with any entry that it names. When the permit ends is no question here.
-    """
-    named = arguments_of(call.arguments) if call.tool == COMMIT_TOOL else None
-    about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": permit.keys}
-    (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
-    revoked = row["revoked"] or consent_lost(permit, call, directory)
-    return rules.void(stop=row["stopped"], revoked=revoked, late=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What tells of an attempt that is under way whether it may still begin."""
@@ -55,10 +43,21 @@ class Standing:
         modes = (attempt.mode,)
         return verify_permit(self.verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
 
+    async def why_refused(self, connection: Connection, call: ToolCall, permit: Permit) -> Admission | None:
+        """Return what becomes of a call that is stopped, or whose yes counts no more; None where it may begin.
+
+        A commit is stopped with any entry that it names. When the permit ends is no question here.
+        """
+        named = arguments_of(call.arguments) if call.tool == COMMIT_TOOL else None
+        about = {"tenant": call.tenant, "tool": call.tool, "agent": call.agent, "keys": permit.keys}
+        (row,) = await connection.run(QUERIES.void, **about, entries=named.entries if named else [])
+        revoked = row["revoked"] or consent_lost(permit, call, self.directory())
+        return rules.void(stop=row["stopped"], revoked=revoked, late=False)
+
     async def why_void(self, connection: Connection, attempt: Attempt) -> Admission | None:
         """Return why an attempt may not begin; None where it may, and where its permit is not of its call."""
         with suppress(SecurityAlert):
-            return await why_void(connection, attempt.call, self.permit_of(attempt), self.directory())
+            return await self.why_refused(connection, attempt.call, self.permit_of(attempt))
         return None
 
     async def why_unmade(self, connection: Connection, attempt: Attempt) -> str:

@@ -1,6 +1,6 @@
 """States of one execution: what became of a permitted call; and of the workspace in which calls wait for people.
 
-Every change of an execution's state is a row of TRANSITIONS, of a workspace's one of WORKSPACE_MACHINE.
+Every change of an execution's state is a row of _TRANSITIONS, of a workspace's one of WORKSPACE_MACHINE.
 
 A crash is no event that anybody can send, so it is none here: it shows as a lease that runs out, and the sweeper
 fires `reclaimed`, `probed` or `gave_up` for the worker that cannot.
@@ -58,7 +58,7 @@ ANSWERED = FINAL | {State.UNKNOWN, State.STAGED}
 #: Somebody holds the lease.
 LEASED = frozenset({State.RUNNING, State.VERIFYING})
 
-TRANSITIONS: dict[tuple[State, Event], State] = {
+_TRANSITIONS = {
     (State.NEW, Event.CLAIMED): State.RUNNING,
     (State.NEW, Event.REFUSED): State.REFUSED,
     (State.NEW, Event.EXPIRED): State.EXPIRED,
@@ -97,7 +97,7 @@ EXPECTED_RACES = frozenset(
     | {(State.RESOLVED, Event.RESOLVED)}
 )
 
-MACHINE = Machine(name="execution", initial=State.NEW, transitions=TRANSITIONS, final=FINAL, races=EXPECTED_RACES)
+MACHINE = Machine(name="execution", initial=State.NEW, transitions=_TRANSITIONS, final=FINAL, races=EXPECTED_RACES)
 
 
 class WorkspaceState(StrEnum):
@@ -126,17 +126,10 @@ class WorkspaceEvent(StrEnum):
     MERGED = "merged"  # its entries were moved into the workspace of a job
 
 
-_ENDED = frozenset(
-    {
-        WorkspaceState.COMMITTED,
-        WorkspaceState.PARTLY_COMMITTED,
-        WorkspaceState.CONFLICTED,
-        WorkspaceState.DISCARDED,
-        WorkspaceState.MERGED,
-    }
-)
 #: A conversation has one of these at most.
 LIVE = frozenset({WorkspaceState.OPEN, WorkspaceState.COMMITTING})
+_ENDED = frozenset(WorkspaceState) - LIVE
+_CROSSING = (WorkspaceEvent.DECIDED, WorkspaceEvent.DISCARDED, WorkspaceEvent.EXPIRED)
 
 WORKSPACE_MACHINE = Machine(
     name="workspace",
@@ -156,11 +149,7 @@ WORKSPACE_MACHINE = Machine(
     # A discard crosses a commit, the clock or another discard: the first one counts.
     races=frozenset(
         {(state, event) for state in _ENDED for event in WorkspaceEvent}
-        | {
-            (WorkspaceState.COMMITTING, event)
-            for event in WorkspaceEvent
-            if event in ("decided", "discarded", "expired")
-        }
+        | {(WorkspaceState.COMMITTING, event) for event in _CROSSING}
     ),
 )
 

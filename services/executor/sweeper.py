@@ -146,14 +146,7 @@ class Sweeper:
         outcome = Outcome(Event.GAVE_UP, error=rules.LOST_TEXT)
         if attempt.mode == "stage":
             outcome = rules.not_staged("Its worker was lost several times.")
-        answer = rules.finished(
-            attempt.call,
-            outcome,
-            fence=attempt.fence,
-            started_at=attempt.begun_at,
-            finished_at=ended,
-            held=attempt.held,
-        )
+        answer = attempt.answer(outcome, ended)
         work.cause = attempt.cause
         work.emit(answer)
         work.act(lambda: count_answer(answer))
@@ -213,8 +206,9 @@ class Sweeper:
         if attempt.mode in {"stage", "commit"}:
             spec = self._worker.specs.get(attempt.call.tool)
             known = spec is not None and spec.schema_digest == attempt.call.schema_digest
-            return "" if known else f"call {attempt.call.call_id} is not of the tool that its row names"
-        known = attempt.call.schema_digest in (sweep.probed if attempt.state is State.VERIFYING else sweep.repeatable)
+        else:
+            digests = sweep.probed if attempt.state is State.VERIFYING else sweep.repeatable
+            known = attempt.call.schema_digest in digests
         return "" if known else f"call {attempt.call.call_id} is not of the tool that its row names"
 
     async def _sees(self) -> bool:

@@ -11,21 +11,21 @@ its entries and with nothing else.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, get_args
+from typing import get_args
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.messages.stage import Decide, EntryKind, OnFailure
 from placet.executor.states import ANSWERED, LEASED, LIVE, State, WorkspaceState
-from placet.runtime.database import MOMENT, check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata, one_of
 
 _STORED = frozenset(State) - {State.NEW}
 _NEVER_BEGAN = frozenset({State.REFUSED, State.EXPIRED})
 
 
-def _one_of(states: frozenset[State]) -> str:
-    return f"state IN ({', '.join(repr(state.value) for state in sorted(states))})"
+def _in(states: frozenset[State]) -> str:
+    return one_of("state", sorted(states))
 
 
 #: One call that an executor took; it never leaves a final state, and its answer never changes.
@@ -76,10 +76,10 @@ EXECUTIONS = sa.Table(
     #: The gateway's signature of their word, for receipts.
     column("resolution_signed", sa.String, server_default="", default=""),
     column("resolved_at", MOMENT, nullable=True),
-    sa.CheckConstraint(_one_of(_STORED), name="state_known"),
-    sa.CheckConstraint(f"({_one_of(ANSWERED)}) = (finished_at IS NOT NULL)", name="finished_iff_answered"),
-    sa.CheckConstraint(f"({_one_of(LEASED)}) = (lease_until IS NOT NULL)", name="lease_iff_worked_on"),
-    sa.CheckConstraint(f"({_one_of(_NEVER_BEGAN)}) = (begun_at IS NULL)", name="begun_iff_claimed"),
+    sa.CheckConstraint(_in(_STORED), name="state_known"),
+    sa.CheckConstraint(f"({_in(ANSWERED)}) = (finished_at IS NOT NULL)", name="finished_iff_answered"),
+    sa.CheckConstraint(f"({_in(LEASED)}) = (lease_until IS NOT NULL)", name="lease_iff_worked_on"),
+    sa.CheckConstraint(f"({_in(_NEVER_BEGAN)}) = (begun_at IS NULL)", name="begun_iff_claimed"),
     sa.CheckConstraint("(begun_at IS NULL) = (fence = 0) AND fence >= 0", name="fence_iff_begun"),
     sa.CheckConstraint("(state = 'resolved') = (resolved_at IS NOT NULL)", name="resolved_iff_resolved"),
     sa.CheckConstraint(
@@ -89,13 +89,13 @@ EXECUTIONS = sa.Table(
     sa.CheckConstraint("resolution IN ('ran', 'did_not_run')", name="resolution_known"),
     sa.CheckConstraint("mode IN ('stage', 'commit', 'staged_call')", name="mode_known"),
     sa.UniqueConstraint("permit_id"),
-    sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text(_one_of(LEASED))),
+    sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text(_in(LEASED))),
     # Whatever was looked at before: no two calls of one answer run at once.
     sa.Index(
         "ix_executions_answers",
         "answer_id",
         unique=True,
-        postgresql_where=sa.text(f"answer_id IS NOT NULL AND {_one_of(frozenset(_STORED) - ANSWERED)}"),
+        postgresql_where=sa.text(f"answer_id IS NOT NULL AND {_in(frozenset(_STORED) - ANSWERED)}"),
     ),
     sa.Index("ix_executions_unknown", "pool", postgresql_where=sa.text("state = 'unknown'")),
     # Room for the row as it ends, on the same page: then only what changed is logged.
@@ -161,10 +161,6 @@ class EntryState(StrEnum):
     DISCARDED = "discarded"
 
 
-def _known(column: str, values: Any) -> sa.CheckConstraint:
-    return sa.CheckConstraint(f"{column} IN ({', '.join(map(repr, get_args(values)))})", name=f"{column}_known")
-
-
 #: Where staged calls of one conversation wait. It ends once; what is staged after that opens the next one.
 WORKSPACES = sa.Table(
     "workspaces",
@@ -206,7 +202,7 @@ WORKSPACES = sa.Table(
         "tenant",
         "conversation_id",
         unique=True,
-        postgresql_where=sa.text(f"state IN ({', '.join(repr(each.value) for each in sorted(LIVE))})"),
+        postgresql_where=sa.text(one_of("state", sorted(LIVE))),
     ),
     sa.Index("ix_workspaces_expiry", "expires_at", postgresql_where=sa.text("state = 'open'")),
     sa.Index("ix_workspaces_ended", "ended_at"),
@@ -244,9 +240,9 @@ WORKSPACE_ENTRIES = sa.Table(
     column("staged_at", MOMENT),
     column("ended_at", MOMENT, nullable=True),
     check_states("state", EntryState),
-    _known("kind", EntryKind),
-    _known("decide", Decide),
-    _known("on_failure", OnFailure),
+    check_states("kind", get_args(EntryKind)),
+    check_states("decide", get_args(Decide)),
+    check_states("on_failure", get_args(OnFailure)),
     sa.ForeignKeyConstraint(["workspace_id"], ["executor.workspaces.workspace_id"], ondelete="CASCADE"),
     sa.UniqueConstraint("workspace_id", "position"),
     schema="executor",

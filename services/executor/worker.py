@@ -13,21 +13,18 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import derived_id
-from placet.contracts.signing import Verifier
 from placet.domain.catalog import ToolSpec
-from placet.domain.directory import Directory
 from placet.executor import rules, store
 from placet.executor.committing import Committing
 from placet.executor.metrics import FINDINGS, TOOL_SECONDS, count_answer
-from placet.executor.progress import SILENCE_SECONDS, Progress
 from placet.executor.redaction import redact_outcome, redact_text
-from placet.executor.reporting import Reporting
+from placet.executor.reporting import SILENCE_SECONDS, Progress, Reporting
 from placet.executor.rules import Admission, Outcome
 from placet.executor.settling import Settling
 from placet.executor.staging import Stager
@@ -42,8 +39,7 @@ from placet.runtime.tracing import TRACING
 from placet.runtime.watchdog import leisurely
 from placet.runtime.work import UnitOfWork
 from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
-from placet.tools.probes import LoadedProbe
-from placet.tools.registry import CRASHED, NEUTRAL_TEXT
+from placet.tools.registry import CRASHED, NEUTRAL_TEXT, LoadedTool
 
 log = structlog.get_logger(__name__)
 
@@ -59,30 +55,14 @@ DOUBTED_MAX = 1_000
 _LATE: Final = Outcome(Event.REFUSED)
 
 
-class Tool(Protocol):
-    """What the worker needs of a loaded tool."""
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The tool's own function; one that is not async runs in a thread."""
-
-    @property
-    def probe(self) -> LoadedProbe | None:
-        """What finds out whether a call of unknown outcome ran; None where nothing can."""
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
-        """Run the tool once."""
-
-
 @dataclass(frozen=True)
 class Worker:
     """Runs the calls of one executor process."""
 
     holder: Holder
-    verifier: Verifier
     #: The catalogue's entries of the tools that this process has, by name.
     specs: Mapping[str, ToolSpec]
-    tools: Mapping[str, Tool]
+    tools: Mapping[str, LoadedTool]
     units: UnitOfWork
     slots: Slots
     attempts_max: int
@@ -90,8 +70,6 @@ class Worker:
     stager: Stager
     committing: Committing
     standing: Standing
-    #: Who is who now: whose yes counts still.
-    directory: Callable[[], Directory] = Directory
     #: What the tool packs opened at start; empty while the service does not run.
     resources: dict[str, object] = field(default_factory=dict)
     #: By call, when it was claimed here without an answer to the commit: it may be ours, and has not begun.
@@ -259,10 +237,10 @@ class Worker:
 
     async def _tell(self, attempt: Attempt, progress: Progress) -> None:
         """Tell how far the tool is, as long as its attempt counts."""
-        told = replace(progress, text=redact_text(attempt.call, progress.text))
+        text = redact_text(attempt.call, progress.text)
         async with self.units.begin(attempt.cause) as work:
             if await store.is_ours(work.connection, attempt):
-                work.emit(rules.progressed(attempt.call, told, fence=attempt.fence))
+                work.emit(rules.progressed(attempt.call, progress.fraction, text, fence=attempt.fence))
 
     def _context(self, attempt: Attempt) -> ToolContext:
         call = attempt.call

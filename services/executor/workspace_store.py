@@ -141,16 +141,16 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
     if placed := await _placed(work.connection, attempt):
         return placed
     call = attempt.call
-    workspace = await _lock_for(work, attempt)
+    place, asked_by = (call.tenant, call.conversation_id), attempt.asked_by
+    workspace = await lock_live(work, *place, agent=call.agent, call_id=call.call_id, about=asked_by)
     if placed := await _placed(work.connection, attempt):
         return placed
     if problem := _no_room(workspace, attempt, planned, bounds):
         raise Full(problem)
     for change, _ in planned.changes:
         await _check_base(work.connection, attempt, planned, change)
-    added = 0
-    for change, _ in planned.changes:
-        added += await _keep_content(work.connection, workspace["workspace_id"], change)
+    kept = [await _keep_content(work.connection, workspace["workspace_id"], change) for change, _ in planned.changes]
+    added = sum(kept)
     if workspace["bytes"] + added > bounds.bytes_max:
         raise Full(f"its contents would have more than {bounds.bytes_max:,} bytes")
     plan = attempt.plan or StagePlan()
@@ -238,12 +238,6 @@ def _effects(call: ToolCall, rows: Sequence[Mapping[str, Any]]) -> list[StagedEf
         )
         for row in rows
     ]
-
-
-async def _lock_for(work: Work, attempt: Attempt) -> Mapping[str, Any]:
-    call = attempt.call
-    place = {"tenant": call.tenant, "conversation_id": call.conversation_id}
-    return await lock_live(work, **place, agent=call.agent, call_id=call.call_id, about=attempt.asked_by)
 
 
 async def lock_live(

@@ -211,11 +211,11 @@ class House:
 
     async def sweep(self, duty: str) -> int:
         """Do one round of a duty; return how much it did."""
-        return await next(each for each in self.service.duties if each.name == duty).run_once()
+        return await next(each for each in self.service.duties if each.name == duty).run_once() or 0
 
     async def sweep_all(self) -> int:
         """Do one round of every duty at once; return how much they did."""
-        return sum(await asyncio.gather(*(duty.run_once() for duty in self.service.duties)))
+        return sum(done or 0 for done in await asyncio.gather(*(duty.run_once() for duty in self.service.duties)))
 
     async def idle(self) -> None:
         """Return when no tool runs and everything that was emitted has left."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall
+from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall, ToolCallFinished, ToolCallRefused
 from placet.contracts.messages.stage import StagePlan
 from placet.contracts.permit import HELD_BY, Permit, PermitMode, permit_id, reference_of
 from placet.contracts.transitions import ExpectedRace
-from placet.executor.rules import LOST_TEXT, NOT_STAGED_TEXT, Admission, Outcome, void
+from placet.executor.rules import LOST_TEXT, NOT_STAGED_TEXT, Admission, Outcome, answer, void
 from placet.executor.states import MACHINE, Event, State
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -65,6 +65,11 @@ class Attempt:
         """What the log says of whose attempt it is."""
         ids = {"tenant": self.call.tenant, "conversation_id": self.call.conversation_id, "call_id": self.call.call_id}
         return {**ids, "fence": self.fence, **self.asked_by}
+
+    def answer(self, outcome: Outcome, at: datetime) -> ToolCallFinished | ToolCallRefused:
+        """Return the one answer to its call where it ended so at that moment."""
+        times = {"started_at": self.begun_at, "finished_at": at}
+        return answer(self.call, outcome, fence=self.fence, held=self.held, **times)
 
     @property
     def asked_by(self) -> dict[str, str]:
@@ -194,20 +199,10 @@ async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) ->
     )
     if not taken:
         return False
-    work.record(
-        Change(
-            message.tenant,
-            MACHINE.name,
-            message.call_id,
-            Event.ABANDONED,
-            None,
-            state,
-            actor=message.by,
-            call_id=message.call_id,
-            detail={"pool": pool, "permit_id": permit_id(message.call_id), "reason": error},
-            about={"conversation_id": message.conversation_id, "tool": message.tool},
-        )
-    )
+    ids = (message.call_id, Event.ABANDONED, None, state, message.by, message.call_id)
+    detail = {"pool": pool, "permit_id": permit_id(message.call_id), "reason": error}
+    about = {"conversation_id": message.conversation_id, "tool": message.tool}
+    work.record(Change(message.tenant, MACHINE.name, *ids, detail, about))
     return True
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.contracts.messages.tool_calls import PROGRESS_TEXT_MAX
-from placet.executor.progress import Progress, pause_after, progress_of
-from placet.executor.reporting import Reporting
+from placet.executor.reporting import Progress, Reporting, pause_after, progress_of
 
 
 @pytest.mark.parametrize(
