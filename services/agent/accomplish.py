@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from placet.agent.rules import Result, Settlement
-from placet.agent.states import Event
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import derived_id, own_id
@@ -56,9 +55,7 @@ def bounded(settlement: Settlement, offer: AccomplishEntry, labels: Mapping[str,
     if not asked:
         return settlement
     refused = Result("refused", reason=TOO_DEEP)
-    calls = tuple(replace(call, result=refused) if call in asked else call for call in settlement.calls)
-    still_open = any(call.result is None for call in calls)
-    return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
+    return settlement.with_calls(replace(call, result=refused) if call in asked else call for call in settlement.calls)
 
 
 def budget_of(offer: AccomplishEntry, left: int | None, cost_per_token: float | None = None) -> m.JobBudget | None:

@@ -28,7 +28,7 @@ class Asking(Turns):
         attempt = attempts.deciding(asked)
         if self.ended or self.agent:
             # Withdrawn before it was asked; or it is another conversation, whose id somebody chose like this.
-            self._emit(attempts.committed(attempt, self._place, None))
+            self._emit(attempts.committed(attempt, self.place, None))
             return
         self.stored.add(asked.message_id)
         self.agent, self.language = asked.agent, asked.language
@@ -86,14 +86,4 @@ class Asking(Turns):
         self._store(queued.message_id, text, queued, number=self.log_seq)
         self._give([queued], turn)
         self._append("message", items.assistant(self.of(turn), said, heard_meanwhile=False, while_waiting=False))
-        self.new_steps.append(
-            {
-                "turn_id": turn.turn_id,
-                "step": turn.step,
-                "message_id": self.of(turn).assistant_message_id,
-                "raw": {"role": "assistant", "content": said},
-                "model": "",
-                "input_tokens": 0,
-                "output_tokens": 0,
-            }
-        )
+        self._note_step(self.of(turn), {"role": "assistant", "content": said})

@@ -11,9 +11,8 @@ from placet.agent import store
 from placet.agent.conversation import Conversation
 from placet.agent.memory import Memory
 from placet.agent.rules import Claim
-from placet.contracts.ids import new_id, new_traceparent
-from placet.contracts.messages import ConversationDelta, ConversationItems, Event
-from placet.runtime.work import Act, Cause, Work
+from placet.contracts.messages import ConversationItems, Event
+from placet.runtime.work import Act, Work
 
 Announce = Callable[[Event], None]
 
@@ -95,18 +94,4 @@ def items_event(conversation: Conversation, moment: datetime) -> Event:
         conversation_id=conversation.conversation_id,
         items=[{"id": seq, "type": kind, "at": at, "data": data} for seq, (kind, data) in numbered],
     )
-    return transient(message, conversation.cause, moment)
-
-
-def transient(message: ConversationItems | ConversationDelta, cause: Cause, moment: datetime) -> Event:
-    """Return the event of a message that is stored nowhere."""
-    event_id = new_id()
-    return Event(
-        id=event_id,
-        source="agent",
-        time=moment,
-        correlation_id=cause.correlation_id or event_id,
-        causation_id=cause.id,
-        traceparent=cause.traceparent or new_traceparent(),
-        message=message,
-    )
+    return conversation.cause.event(message, source="agent", time=moment)

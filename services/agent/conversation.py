@@ -91,13 +91,12 @@ class Conversation(StagedWork):
 
     def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
         """Leave alone what nobody waits for any more, also what never began."""
-        place = self._place | {"by": withdrawn.by}
         if self.turn_id is not None:
-            self.stop(m.StopTurn(**place, turn_id=self.turn_id))
+            self.stop(m.StopTurn(**self.place, by=withdrawn.by, turn_id=self.turn_id))
         if withdrawn.merged:
             # It waits on, in the workspace of the job.
             self._end_staged(self.staged)
-        self.end(m.ConversationEnded(**place), ())
+        self.end(m.ConversationEnded(**self.place, by=withdrawn.by), ())
 
     def _waits_for_people(self, author: dict[str, str]) -> bool:
         """Tell whether nobody answers what an author has just written until people act."""
@@ -199,7 +198,7 @@ class Conversation(StagedWork):
         if call.tool == COMMIT_TOOL:
             self._end_commit(call, answer.result, stopped=before is CallState.STOPPED)
         if answer.handover:
-            self._emit(m.HandoverRequested(**self._place, call_id=call.call_id, reason=answer.handover))
+            self._emit(m.HandoverRequested(**self.place, call_id=call.call_id, reason=answer.handover))
         if before is CallState.CONTINUED:
             # The model has its interim answer: the outcome is something that it has not heard of yet.
             cause = call.cause | {"id": self.cause.id, "traceparent": self.cause.traceparent}

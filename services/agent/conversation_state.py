@@ -151,14 +151,14 @@ class ConversationState:
         self.stored = set(self.known)
 
     @property
+    def place(self) -> dict[str, str]:
+        """What every message about it says."""
+        return {"tenant": self.tenant, "conversation_id": self.conversation_id}
+
+    @property
     def turn(self) -> Turn | None:
         """The turn that goes on."""
         return self.turns[self.turn_id] if self.turn_id else None
-
-    @property
-    def _place(self) -> dict[str, str]:
-        """The conversation's key, as messages have it."""
-        return {"tenant": self.tenant, "conversation_id": self.conversation_id}
 
     def of(self, turn: Turn) -> Claim:
         """Return the claim of a turn as it is now."""
@@ -179,6 +179,22 @@ class ConversationState:
     def _queued(self) -> list[Queued]:
         """Return what waits for a turn; nothing does while people hold the conversation."""
         return [] if self.held else self.queue
+
+    def _note_step(
+        self, claim: Claim, raw: dict[str, Any], *, model: str = "", input_tokens: int = 0, output_tokens: int = 0
+    ) -> None:
+        """Store what was said in a step, by a model or in its stead."""
+        self.new_steps.append(
+            {
+                "turn_id": claim.turn_id,
+                "step": claim.step,
+                "message_id": claim.assistant_message_id,
+                "raw": raw,
+                "model": model,
+                "input_tokens": input_tokens,
+                "output_tokens": output_tokens,
+            }
+        )
 
     def _append(self, kind: ItemType, data: Data) -> Data:
         self.log_seq += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from placet.agent.changes import Announce, transient
+from placet.agent.changes import Announce
 from placet.agent.rules import Claim, storable
 from placet.contracts.messages import ConversationDelta
 from placet.runtime.work import Cause
@@ -54,9 +54,9 @@ class Deltas:
         self._gathered.append(storable(text))
         loop = asyncio.get_running_loop()
         if loop.time() >= self._quiet_until:
-            self._flush()
+            self.flush()
         elif self._timer is None:
-            self._timer = loop.call_at(self._quiet_until, self._flush)
+            self._timer = loop.call_at(self._quiet_until, self.flush)
 
     async def start_over(self) -> None:
         """Tell the readers to forget the text so far: its attempt failed."""
@@ -66,11 +66,8 @@ class Deltas:
             self._sent = 0
             self._send("", reset=True)
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """Send what is left."""
-        self._flush()
-
-    def _flush(self) -> None:
         self._stop_timer()
         text = "".join(self._gathered)
         self._gathered.clear()
@@ -86,9 +83,7 @@ class Deltas:
 
     def _send(self, text: str, *, reset: bool) -> None:
         delta = ConversationDelta(
-            tenant=self._claim.tenant,
-            conversation_id=self._claim.conversation_id,
-            turn_id=self._claim.turn_id,
+            **self._claim.ids,
             step=self._claim.step,
             message_id=self._claim.assistant_message_id,
             offset=self._sent,
@@ -96,4 +91,4 @@ class Deltas:
             reset=reset,
             while_waiting=self._while_waiting,
         )
-        self._announce(transient(delta, self._cause, datetime.now(UTC)))
+        self._announce(self._cause.event(delta, source="agent", time=datetime.now(UTC)))

@@ -239,18 +239,12 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
         conversation_id = _conversation_id(message)
         wanted.conversation_ids.add(conversation_id)
         match message:
-            case m.MessagePosted() | m.OperatorSpoke():
+            case m.MessagePosted() | m.OperatorSpoke() | m.AttemptRequested() | m.ProposeJob():
                 wanted.message_ids.add(message.message_id)
                 if isinstance(message, m.MessagePosted) and message.taken_as:
                     wanted.consent_ids.add(message.message_id)
             case m.StopTurn():
                 wanted.turn_ids.add(message.turn_id)
-            case m.AttemptRequested() | m.ProposeJob():
-                wanted.message_ids.add(message.message_id)
-            case m.AttemptWithdrawn() | m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
-                pass
-            case m.ProposeChanges() | m.DiscardChanges() | m.WorkspaceExpired():
-                pass
             case _:
                 wanted.call_ids.update(_call_ids(message))
         if isinstance(message, _FIRST):
@@ -259,7 +253,7 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
 
 
 def _call_ids(message: Any) -> Sequence[str]:
-    """Return the calls that a message is about."""
+    """Return the calls that a message is about; none of those that are about a conversation or its workspace."""
     match message:
         case m.ApprovalOpened() | m.ToolCallPermitted():
             return [message.call.call_id]
@@ -267,7 +261,7 @@ def _call_ids(message: Any) -> Sequence[str]:
             return message.call_ids
         case m.ToolCallFinished():
             return [message.call_id, *(named_in(message.data) if message.tool == m.COMMIT_TOOL else ())]
-    return [message.call_id]
+    return [message.call_id] if "call_id" in type(message).model_fields else []
 
 
 def behaviour_of(profile: Profile | None) -> Behaviour | None:

@@ -24,23 +24,11 @@ from prometheus_client import Counter, Histogram
 
 from placet.agent.budgets import Price
 from placet.agent.model import ModelSettings
-from placet.agent.model_answer import Draft, ModelAnswer, ModelAnswerCut, ProposedCall, finished
+from placet.agent.model_answer import Draft, ModelAnswer, finished
 from placet.agent.provider_messages import bound_to, call_ids, provider_messages, speaks_anthropic
 from placet.agent.python_model import PROVIDER, PythonAnswer
 from placet.agent.retries import backoff_seconds, judge
 from placet.contracts.errors import PlacetError
-
-__all__ = [
-    "ModelAnswer",
-    "ModelAnswerCut",
-    "ModelSettings",
-    "ModelUnavailable",
-    "ProposedCall",
-    "ask",
-    "close",
-    "prepare",
-    "price_of",
-]
 
 log = structlog.get_logger(__name__)
 

@@ -18,14 +18,10 @@ class NoPrice(PlacetError):
     """A budget of money is set for a model whose price nobody knows."""
 
 
-def _unknown(_: str) -> Price | None:
-    return None
-
-
 class Prices:
     """Prices by the names of models; called with one it answers its price, None where nobody knows it."""
 
-    def __init__(self, agents: Agents, look_up: PriceOf = _unknown) -> None:
+    def __init__(self, agents: Agents, look_up: PriceOf = lambda _: None) -> None:
         self._look_up = look_up
         self._said: dict[str, Price] = {}
         for entry in agents.all().values():

@@ -79,8 +79,6 @@ class Profiles:
             )
             for entry in agents.all().values()
         }
-        #: Whether a message withdraws waiting calls with any of them.
-        self.some_supersede = any(each.behaviour.supersede for each in self._made.values())
 
     def find(self, tenant: str, agent: str) -> Profile | None:
         """Return a tenant's agent; None where it has none of that name."""

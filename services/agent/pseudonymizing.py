@@ -15,7 +15,7 @@ from placet.agent.rules import Claim
 from placet.agent.store import ConversationSnapshot
 from placet.agent.transcript import History
 from placet.contracts.errors import PlacetError
-from placet.runtime.work import UnitOfWork
+from placet.runtime.database import Database
 
 #: Times that a worker reads the table again because another one was quicker.
 TRIES_MAX = 20
@@ -43,28 +43,23 @@ class Readable:
         return restored(answer, self.pseudonyms)
 
 
-class Pseudonymizer:
-    """Keeps personal data from models."""
+async def pseudonymize(
+    database: Database, claim: Claim, snapshot: ConversationSnapshot, personal: Personal, instructions: str
+) -> Readable:
+    """Return what a model so instructed may read of a conversation; all its pseudonyms are stored then."""
+    recognise = personal.recognise_in(snapshot.labels)
+    avoid = f"{instructions}\n{texts(snapshot.history)}"
+    for _ in range(TRIES_MAX):
+        async with database.single() as connection:
+            known = await store.load_pseudonyms(connection, claim.conversation_id)
+        pseudonyms = Pseudonyms(known, recognise, avoid=avoid)
+        # Long texts take their time, and other conversations are not to wait for it.
+        history = await asyncio.to_thread(hidden, snapshot.history, pseudonyms)
+        if not pseudonyms.fresh or await _kept(database, claim, pseudonyms.fresh, len(known)):
+            return Readable(history, pseudonyms)
+    raise NoPseudonyms(f"the pseudonyms of conversation {claim.conversation_id} changed {TRIES_MAX} times")
 
-    def __init__(self, units: UnitOfWork) -> None:
-        self._units = units
 
-    async def pseudonymize(
-        self, claim: Claim, snapshot: ConversationSnapshot, personal: Personal, instructions: str
-    ) -> Readable:
-        """Return what a model so instructed may read of a conversation; all its pseudonyms are stored then."""
-        recognise = personal.recognise_in(snapshot.labels)
-        avoid = f"{instructions}\n{texts(snapshot.history)}"
-        for _ in range(TRIES_MAX):
-            async with self._units.database.single() as connection:
-                known = await store.load_pseudonyms(connection, claim.conversation_id)
-            pseudonyms = Pseudonyms(known, recognise, avoid=avoid)
-            # Long texts take their time, and other conversations are not to wait for it.
-            history = await asyncio.to_thread(hidden, snapshot.history, pseudonyms)
-            if not pseudonyms.fresh or await self._kept(claim, pseudonyms.fresh, len(known)):
-                return Readable(history, pseudonyms)
-        raise NoPseudonyms(f"the pseudonyms of conversation {claim.conversation_id} changed {TRIES_MAX} times")
-
-    async def _kept(self, claim: Claim, fresh: list[Entry], known: int) -> bool:
-        async with self._units.database.transaction() as connection:
-            return await store.keep_pseudonyms(connection, claim.tenant, claim.conversation_id, fresh, known=known)
+async def _kept(database: Database, claim: Claim, fresh: list[Entry], known: int) -> bool:
+    async with database.transaction() as connection:
+        return await store.keep_pseudonyms(connection, claim.tenant, claim.conversation_id, fresh, known=known)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from placet.agent.budgets import Limit
 from placet.agent.model_answer import ModelAnswer, ProposedCall
-from placet.agent.states import MACHINE, Event, State
+from placet.agent.states import Event
 from placet.contracts.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from placet.contracts.ids import call_id, derived_id
 from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
@@ -111,6 +111,11 @@ class Claim:
     author: dict[str, str]
     #: What the step goes back to, as JSON of a Cause.
     cause: dict[str, str]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """What everything about its turn says."""
+        return {"tenant": self.tenant, "conversation_id": self.conversation_id, "turn_id": self.turn_id}
 
     @property
     def assistant_message_id(self) -> str:
@@ -220,14 +225,14 @@ class Settlement:
     limit: str = ""
 
     @property
-    def state(self) -> State:
-        """State of the turn afterwards."""
-        return MACHINE.next_state(State.THINKING, self.event)
-
-    @property
     def open_calls(self) -> int:
         """Calls that still need their result."""
         return sum(call.result is None for call in self.calls)
+
+    def with_calls(self, calls: Iterable[CheckedCall]) -> Settlement:
+        """Return it with these calls: the turn waits where some of them still need their result."""
+        found = replace(self, calls=tuple(calls), event=Event.CALLS_PROPOSED)
+        return found if found.open_calls else replace(found, event=Event.CALLS_SETTLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +284,7 @@ def settle(
         return Settlement(Event.STEPS_EXHAUSTED, refused, reason=reason, limit=STEPS)
     if interrupted:
         calls = _answered(calls, _NOT_WANTED[interrupted])
-    calls = tuple(_never_beside_others(call) for call in calls)
-    still_open = any(call.result is None for call in calls)
-    return Settlement(Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED, calls)
+    return Settlement(Event.CALLS_PROPOSED).with_calls(map(_never_beside_others, calls))
 
 
 def _why_ended(claim: Claim, tools: Catalog, behaviour: Behaviour) -> str:

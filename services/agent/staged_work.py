@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from placet.agent import attempts, items, staging
 from placet.agent.asking import Asking
@@ -112,10 +113,10 @@ class StagedWork(Asking):
 
         Nothing else of their workspaces is wanted either, unless it is said which entries are `named`.
         """
-        place = self._place | {"entries": list(named)}
         self._tell_dropped("discarded", [each.call_id for each in entries])
+        about: dict[str, Any] = {**self.place, "entries": list(named), "by": by, "reason": reason}
         for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
-            self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
+            self._emit(m.DiscardWorkspace(**about, workspace_id=workspace_id))
         for each in entries:
             error = f"{staging.DISCARDED} {reason}".rstrip()
             self._append("tool_call", items.staged_end(each.names, Result("cancelled", error=error), "discarded"))
@@ -123,12 +124,12 @@ class StagedWork(Asking):
 
     def _tell_dropped(self, outcome: Dropped, call_ids: Sequence[str]) -> None:
         if call_ids:
-            self._emit(m.StagedCallsDropped(**self._place, call_ids=list(call_ids), outcome=outcome))
+            self._emit(m.StagedCallsDropped(**self.place, call_ids=list(call_ids), outcome=outcome))
 
     def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
         """Tell what became of each entry of a commit that has its result."""
         if self.attempt is not None:
-            self._emit(attempts.committed(self.attempt, self._place, result))
+            self._emit(attempts.committed(self.attempt, self.place, result))
         entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
         found = staging.outcomes(result, entries.values())
         if found is not None:

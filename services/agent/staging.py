@@ -164,11 +164,8 @@ def _proposed(
         (wish,) = asked
         commit = commit_of(claim, chosen, position=wish.position, provider_call_id=wish.provider_call_id)
         return replace(settlement, calls=(commit,))
-    calls = tuple(
-        replace(call, result=Result("invalid", error=error)) if call in asked else call for call in settlement.calls
-    )
-    still_open = any(call.result is None for call in calls)
-    return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
+    refused = Result("invalid", error=error)
+    return settlement.with_calls(replace(call, result=refused) if call in asked else call for call in settlement.calls)
 
 
 def outcomes(result: Result, entries: Iterable[StagedEntry]) -> list[EntryOutcome] | None:

@@ -10,13 +10,7 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.agent.conversation_state import Held, NextMessage
 from placet.agent.states import CALL_MACHINE, MACHINE, CallState, State
 from placet.contracts.messages import ResultKind
-from placet.runtime.database import MOMENT, check_states, column, metadata
-
-_FINAL = ", ".join(f"'{state}'" for state in sorted(MACHINE.final))
-_HELD = ", ".join(f"'{held}'" for held in get_args(Held))
-_NEXT_MESSAGE = ", ".join(f"'{does}'" for does in get_args(NextMessage))
-_KINDS = ", ".join(f"'{kind}'" for kind in get_args(ResultKind))
-
+from placet.runtime.database import MOMENT, check_states, column, metadata, one_of
 
 #: The clock and not the transaction's beginning: a turn begins when its conversation's lock was got.
 _NOW = {"server_default": sa.func.clock_timestamp()}
@@ -210,7 +204,7 @@ TURNS = sa.Table(
     column("final_answer", pg.JSONB(none_as_null=True), nullable=True),
     column("ended_at", MOMENT, nullable=True),
     check_states("state", State),
-    sa.CheckConstraint(f"(ended_at IS NOT NULL) = (state IN ({_FINAL}))", name="ended_iff_final"),
+    sa.CheckConstraint(f"(ended_at IS NOT NULL) = ({one_of('state', sorted(MACHINE.final))})", name="ended_iff_final"),
     sa.CheckConstraint("(lease_until IS NOT NULL) = (state = 'thinking')", name="leased_iff_thinking"),
     sa.CheckConstraint("(open_calls > 0) = (state = 'waiting')", name="waiting_iff_open_calls"),
     sa.Index("ux_turns_live", "conversation_id", unique=True, postgresql_where=sa.text("ended_at IS NULL")),
@@ -298,12 +292,12 @@ TOOL_CALLS = sa.Table(
     check_states("state", CallState),
     sa.CheckConstraint("(result_kind IS NOT NULL) = (state = 'answered')", name="result_iff_answered"),
     sa.CheckConstraint("(answered_at IS NOT NULL) = (state = 'answered')", name="answered_at_iff_answered"),
-    sa.CheckConstraint(f"held IN ({_HELD})", name="held_known"),
-    sa.CheckConstraint(f"next_message IN ({_NEXT_MESSAGE})", name="next_message_known"),
+    check_states("held", get_args(Held)),
+    check_states("next_message", get_args(NextMessage)),
     sa.CheckConstraint("held IS NULL OR next_message IS NULL", name="held_one_way"),
     sa.CheckConstraint("state <> 'open' OR interim_at IS NULL", name="no_interim_while_open"),
     sa.CheckConstraint("state <> 'continued' OR interim_at IS NOT NULL", name="interim_when_continued"),
-    sa.CheckConstraint(f"result_kind IN ({_KINDS})", name="result_kind_known"),
+    check_states("result_kind", get_args(ResultKind)),
     sa.CheckConstraint(
         "digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'", name="digest_unless_invalid"
     ),

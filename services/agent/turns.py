@@ -115,17 +115,8 @@ class Turns(ConversationState):
         heard, aside = said.heard_meanwhile, said.while_waiting
         self._append("message", items.assistant(claim, text, heard_meanwhile=heard, while_waiting=aside))
         raw = {name: value for name, value in answer.raw.items() if name != "tool_calls"}
-        self.new_steps.append(
-            {
-                "turn_id": claim.turn_id,
-                "step": claim.step,
-                "message_id": claim.assistant_message_id,
-                "raw": storable(raw | {"content": answer.text}),
-                "model": answer.model,
-                "input_tokens": answer.input_tokens,
-                "output_tokens": answer.output_tokens,
-            }
-        )
+        used = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
+        self._note_step(claim, storable(raw | {"content": answer.text}), model=answer.model, **used)
         for call in calls:
             self._append("tool_call", items.proposed(claim, call))
         earlier: list[int] = []
@@ -173,9 +164,7 @@ class Turns(ConversationState):
             return
         proposed = ToolCall(
             call_id=call.call_id,
-            tenant=claim.tenant,
-            conversation_id=claim.conversation_id,
-            turn_id=claim.turn_id,
+            **claim.ids,
             message_id=claim.message_id,
             agent=self.agent,
             requester=claim.author["id"],
@@ -255,7 +244,7 @@ class Turns(ConversationState):
         self._append("turn", end | {"idle": True, "open": unanswered})
         if self.attempt is not None and not self.attempt.over:
             told: dict[str, Any] = {"answer": turn.final_answer, "reason": turn.reason, "limit": limit}
-            ended = attempts.ended(self.attempt, self._place, turn.state, self.staged, **told)
+            ended = attempts.ended(self.attempt, self.place, turn.state, self.staged, **told)
             refused = sum(call.result_kind == "refused" for call in self._of_turn(turn))
             self._emit(ended.model_copy(update={"refused": refused}))
             self._keep(replace(self.attempt, over=True))
@@ -395,4 +384,4 @@ class Turns(ConversationState):
             self._cancel_jobs(call_ids)
         if call_ids:
             how: dict[str, Any] = {"kind": kind, "reason": reason, "by_default": by_default}
-            self._emit(m.CallsWithdrawn(**self._place, call_ids=list(call_ids), **how))
+            self._emit(m.CallsWithdrawn(**self.place, call_ids=list(call_ids), **how))

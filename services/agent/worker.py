@@ -22,7 +22,7 @@ from placet.agent.deltas import Deltas, pause_among
 from placet.agent.llm import ModelUnavailable
 from placet.agent.origins import Before, may_name_secrets
 from placet.agent.profiles import Profile, Profiles
-from placet.agent.pseudonymizing import Pseudonymizer
+from placet.agent.pseudonymizing import pseudonymize
 from placet.agent.rules import Claim, Settlement
 from placet.agent.staging import with_propose
 from placet.agent.states import Event
@@ -73,7 +73,6 @@ class Worker:
         self._settles = Batcher[Conversation, datetime | None](self._settle_together, isolate=True)
         #: The questions under way, by their turns.
         self._asking: dict[str, asyncio.Future[None]] = {}
-        self._pseudonymizer = Pseudonymizer(units)
 
     def asking(self, claim: Claim) -> Act:
         """Return the act that begins to work on a claim."""
@@ -140,8 +139,7 @@ class Worker:
         asking = asyncio.ensure_future(act())
         self._asking[claim.turn_id] = asking
         try:
-            ids = {"tenant": claim.tenant, "conversation_id": claim.conversation_id, "turn_id": claim.turn_id}
-            await under_lease(asking, renew, every_seconds=self._lease.total_seconds() / 3, ids=ids)
+            await under_lease(asking, renew, every_seconds=self._lease.total_seconds() / 3, ids=claim.ids)
         finally:
             if self._asking.get(claim.turn_id) is asking:
                 del self._asking[claim.turn_id]
@@ -223,8 +221,9 @@ class Worker:
         ask = profile.ask if attempt is None else profile.ask_as(attempt.variant)
         readable, heard, history = None, None, told
         if (personal := profile.personal) is not None:
+            database, instructed = self._units.database, behaviour.instructions
             readable = await self._through_outages(
-                lambda: self._pseudonymizer.pseudonymize(claim, snapshot, personal, behaviour.instructions)
+                lambda: pseudonymize(database, claim, snapshot, personal, instructed)
             )
             heard, history = readable.listening(deltas.add, deltas.start_over), readable.history
         tools = with_propose(tools) if snapshot.has_staged and attempt is None else tools
@@ -233,7 +232,7 @@ class Worker:
         instructions = f"{behaviour.instructions}\n\n{words}".strip() if told_last else behaviour.instructions
         messages = transcript(instructions, history)
         try:
-            with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **_ids(claim)):
+            with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **claim.ids):
                 answer = await ask(
                     messages,
                     tools.as_openai_tools(),
@@ -248,7 +247,7 @@ class Worker:
         except (Exception, asyncio.CancelledError):
             await deltas.start_over()
             raise
-        deltas.close()
+        deltas.flush()
         counts = bool(behaviour.limits) or attempt is not None
         answer = budgets.counted(answer, messages) if counts else answer
         answer = answer if readable is None else readable.restored(answer)
@@ -307,7 +306,3 @@ class Worker:
             await asyncio.sleep(min(0.05 * 2**attempt, PAUSE_MAX_SECONDS))
             await self._units.database.wait_ready()
         return await do()
-
-
-def _ids(claim: Claim) -> dict[str, str]:
-    return {"tenant": claim.tenant, "conversation_id": claim.conversation_id, "turn_id": claim.turn_id}

@@ -12,7 +12,9 @@ import pytest
 from pydantic import SecretStr
 
 from placet.agent import llm
-from placet.agent.llm import ModelAnswer, ModelSettings, ModelUnavailable
+from placet.agent.llm import ModelUnavailable
+from placet.agent.model import ModelSettings
+from placet.agent.model_answer import ModelAnswer
 from placet.testing import ScriptedModel
 from tests.support.model_script import Answer, Call, Rule, Script
 from tests.support.model_server import ModelServer, serving

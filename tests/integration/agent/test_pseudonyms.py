@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from placet.agent.personal import Personal
-from placet.agent.pseudonymizing import Pseudonymizer
+from placet.agent.pseudonymizing import pseudonymize
 from placet.agent.pseudonyms import Entry
 from placet.agent.rules import Claim
 from placet.agent.store import ConversationSnapshot
@@ -100,7 +100,7 @@ async def test_workers_that_meet_call_a_datum_the_same(units: UnitOfWork) -> Non
     """Two replicas hide one conversation at once: each value is stored once, and both use what is stored."""
     texts = ["ada@example.org and grace@example.org", "grace@example.org and ada@example.org"] * 4
     readable = await asyncio.gather(
-        *(Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot(text), Personal(), "") for text in texts)
+        *(pseudonymize(units.database, a_claim(), a_snapshot(text), Personal(), "") for text in texts)
     )
     async with units.database.single() as connection:
         stored = {entry.value: entry.pseudonym for entry in await load(connection, "c1")}
@@ -124,7 +124,7 @@ async def test_nothing_is_stored_of_a_worker_that_was_slower(units: UnitOfWork) 
 
 async def test_pseudonyms_go_with_their_conversation(units: UnitOfWork, agent_url: str) -> None:
     """Who deletes a conversation deletes what its pseudonyms mean."""
-    await Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot("ada@example.org"), Personal(), "")
+    await pseudonymize(units.database, a_claim(), a_snapshot("ada@example.org"), Personal(), "")
     rows(agent_url, "DELETE FROM agent.conversations WHERE conversation_id = 'c1'")
     assert [(0,)] == rows(agent_url, "SELECT count(*) FROM agent.pseudonyms")
 

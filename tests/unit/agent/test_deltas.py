@@ -39,7 +39,7 @@ async def test_first_piece_goes_out_at_once_and_later_ones_gather() -> None:
     for piece in ("Hel", "lo", " there", "!"):
         await deltas.add(piece)
     assert [(0, "Hel", False)] == heard.pieces()
-    deltas.close()
+    deltas.flush()
     assert [(0, "Hel", False), (3, "lo there!", False)] == heard.pieces()
 
 
@@ -63,7 +63,7 @@ async def test_text_of_a_failed_attempt_is_taken_back() -> None:
     await deltas.start_over()
     await deltas.start_over()
     await deltas.add("Good")
-    deltas.close()
+    deltas.flush()
     assert [(0, "Hel", False), (0, "", True), (0, "Good", False)] == heard.pieces()
 
 
@@ -72,7 +72,7 @@ async def test_nothing_said_is_nothing_sent() -> None:
     heard = Heard()
     deltas = Deltas(CLAIM, heard)
     await deltas.start_over()
-    deltas.close()
+    deltas.flush()
     assert [] == heard.events
 
 

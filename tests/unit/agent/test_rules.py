@@ -19,7 +19,7 @@ from placet.agent.rules import (
     settle,
     storable,
 )
-from placet.agent.states import Event, State
+from placet.agent.states import MACHINE, Event, State
 from placet.contracts.canonical import call_digest
 from placet.contracts.messages.tool_calls import CALLS_PER_STEP_MAX, Category
 from placet.domain.catalog import Catalog, ToolSpec
@@ -68,7 +68,8 @@ def test_sound_call_is_proposed_in_canonical_form() -> None:
     """A call that fits its schema is open, and its digest binds the canonical text of its arguments."""
     settlement = judged(("search", '{"text": "shoes", "max_price": 5e2}'))
     (call,) = settlement.calls
-    assert (Event.CALLS_PROPOSED, State.WAITING, 1) == (settlement.event, settlement.state, settlement.open_calls)
+    assert (Event.CALLS_PROPOSED, 1) == (settlement.event, settlement.open_calls)
+    assert State.WAITING is MACHINE.next_state(State.THINKING, settlement.event)
     assert '{"max_price":500,"text":"shoes"}' == call.arguments
     expected = call_digest(
         tenant="acme",
@@ -171,7 +172,8 @@ def test_flood_of_calls_is_cut() -> None:
 def test_calls_in_the_last_step_fail_the_turn() -> None:
     """Whoever still calls tools in the last step gets answers that say so, and the turn fails with one sentence."""
     settlement = judged(("search", '{"text": "a"}'), ("nope", "{}"), step=10)
-    assert (Event.STEPS_EXHAUSTED, State.FAILED, 0) == (settlement.event, settlement.state, settlement.open_calls)
+    assert (Event.STEPS_EXHAUSTED, 0) == (settlement.event, settlement.open_calls)
+    assert State.FAILED is MACHINE.next_state(State.THINKING, settlement.event)
     first, second = errors(settlement)
     assert "not run: the turn has used all its 10 steps" == first
     assert "there is no tool 'nope'" in second
