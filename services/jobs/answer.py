@@ -20,20 +20,11 @@ def answer_of(course: JobCourse, now: datetime) -> m.ToolCallFinished | m.ToolCa
     caller, done = job.spec.caller, job.state is JobState.DONE
     if caller is None:
         return None
+    ids = {"tenant": job.spec.tenant, **caller.model_dump(), "tool": ACCOMPLISH_TOOL}
     if course.stopped:
-        return m.ToolCallRefused(
-            tenant=job.spec.tenant,
-            conversation_id=caller.conversation_id,
-            call_id=caller.call_id,
-            tool=ACCOMPLISH_TOOL,
-            kind="refused",
-            reason=job.reason,
-        )
+        return m.ToolCallRefused(**ids, kind="refused", reason=job.reason)
     return m.ToolCallFinished(
-        tenant=job.spec.tenant,
-        conversation_id=caller.conversation_id,
-        call_id=caller.call_id,
-        tool=ACCOMPLISH_TOOL,
+        **ids,
         kind="succeeded" if done else "failed",
         data={"job_id": job.job_id, "state": job.state, "result": job.result}
         | ({"changes": job.changes} if job.changes else {})

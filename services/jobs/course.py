@@ -17,7 +17,7 @@ from placet.domain.division import Unsound, checked, groups_of
 from placet.domain.reliability import Record, votes_needed
 from placet.jobs.drawing import DIVISION, UNANSWERED, DrawingCourse
 from placet.jobs.job_state import LOST, SHOWN_KEY, Attempt, Task, counted, worded
-from placet.jobs.rules import budget, division, pausing, places, prompts, voting
+from placet.jobs.rules import budget, division, prompts, voting
 from placet.jobs.states import (
     JOB_MACHINE,
     TASK_MACHINE,
@@ -68,7 +68,7 @@ class Course(DrawingCourse):
         if task.drawn_before:
             return job.places > 0
         new = job.active - self.tried_anew
-        return job.places > 0 and new < places.width(job.spec.plan.parallel_max, job.decided, job.conflicted)
+        return job.places > 0 and new < budget.width(job.spec.plan.parallel_max, job.decided, job.conflicted)
 
     def let_others_begin(self, task: Task, attempt: Attempt) -> None:
         """Let other tasks begin beside one that is tried anew, since people are asked in it: that may take hours."""
@@ -141,7 +141,7 @@ class Course(DrawingCourse):
             refused = f", {counted(ended.refused, 'call', 'calls')} refused" if ended.refused else ""
             self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}{refused}")
         if pause is None:
-            minutes = int(pausing.SILENCE_MAX.total_seconds()) // 60
+            minutes = int(budget.SILENCE_MAX.total_seconds()) // 60
             self.give_up(f"No model answered for {minutes} minutes. The last reason: {attempt.reason}")
             return
         if tasks:

@@ -8,7 +8,7 @@ from placet.contracts import messages as m
 from placet.contracts.ids import derived_id, job_conversation_id
 from placet.contracts.messages.jobs import ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.jobs.job_state import Attempt, Task
-from placet.jobs.rules import budget, division, pausing, prompts
+from placet.jobs.rules import budget, division, prompts
 from placet.jobs.workspace import WorkspaceCourse
 
 #: Number of the task that divides a job; the others count from 1.
@@ -105,7 +105,7 @@ class DrawingCourse(WorkspaceCourse):
         """Note whether a model answered; where none did, return how long what is drawn now waits, None to give up."""
         job = self.job
         job.silent_since = None if answered else job.silent_since or now
-        pause = timedelta(0) if job.silent_since is None else pausing.pause_after(job.silent_since, now)
+        pause = timedelta(0) if job.silent_since is None else budget.pause_after(job.silent_since, now)
         self.begins_at = now + pause if pause else None
         return pause
 

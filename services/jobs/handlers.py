@@ -11,13 +11,12 @@ from contextlib import asynccontextmanager
 from prometheus_client import Counter
 
 from placet.contracts.errors import Poison, Transient
-from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import AttemptEnded, CancelJob, Event, JobCommitted, JobEvents, RunJob, WorkspaceMerged
 from placet.jobs import store
 from placet.jobs.answer import answer_of
 from placet.jobs.course import Course
 from placet.jobs.drawing import UNTAKEN_SECONDS
-from placet.jobs.job_state import Job
+from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.rules.budget import no_room
 from placet.jobs.states import JOB_MACHINE, AttemptState, TaskState
 from placet.runtime.sql import Connection
@@ -76,14 +75,9 @@ async def without_broken_off(units: UnitOfWork, announce: Announce) -> AsyncIter
 
 async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) -> None:
     """Take the end of an attempt, and go on with its job."""
-    job = await store.lock_job(work.connection, message.job_id, message.tenant)
-    attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
-    if job is None or attempt is None:
-        raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
+    course, task, attempt = await _load(message, work)
     if attempt.state in {AttemptState.VOTED, AttemptState.FLAGGED}:
         return
-    course = Course(job)
-    task = await store.load_task(work.connection, job.job_id, attempt.number)
     course.take(task, attempt, message, work.now)
     ATTEMPTS.labels(attempt.state).inc()
     await _advance(course, work)
@@ -92,12 +86,8 @@ async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) ->
 
 async def take_merged(message: WorkspaceMerged, work: Work, announce: Announce) -> None:
     """Take what became of moving a winner's entries into the workspace of its job, and go on with the job."""
-    job = await store.lock_job(work.connection, message.job_id, message.tenant)
-    attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
-    if job is None or attempt is None:
-        raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
-    course = Course(job)
-    course.take_merged(await store.load_task(work.connection, job.job_id, attempt.number), attempt, message)
+    course, task, attempt = await _load(message, work)
+    course.take_merged(task, attempt, message)
     await _advance(course, work)
     await _save(course, work, announce)
 
@@ -119,11 +109,11 @@ async def sweep(units: UnitOfWork, announce: Announce) -> int:
     and it is said which ones no agent takes.
     """
     async with units.database.single() as connection:
-        due = await store.due_attempts(connection, SWEPT_MAX)
-        lost = await store.lost_attempts(connection, SWEPT_MAX)
-        held = await store.held_retries(connection, SWEPT_MAX)
-        untaken = await store.untaken_attempts(connection, UNTAKEN_SECONDS, SWEPT_MAX)
-    found = ((Course.ask, due), (Course.lose, lost), (Course.let_others_begin, held), (Course.note_untaken, untaken))
+        asked = await store.due(connection, "asked", SWEPT_MAX)
+        lost = await store.due(connection, "lost", SWEPT_MAX)
+        held = await store.due(connection, "held", SWEPT_MAX)
+        untaken = await store.due(connection, "untaken", SWEPT_MAX, seconds=UNTAKEN_SECONDS)
+    found = ((Course.ask, asked), (Course.lose, lost), (Course.let_others_begin, held), (Course.note_untaken, untaken))
     steps = [(step, place) for step, places in found for place in places]
     for step, (tenant, job_id, attempt_id, number) in steps:
         async with units.begin() as work:
@@ -138,6 +128,15 @@ async def sweep(units: UnitOfWork, announce: Announce) -> int:
             await _advance(course, work)
             await _save(course, work, announce)
     return len(steps)
+
+
+async def _load(message: AttemptEnded | WorkspaceMerged, work: Work) -> tuple[Course, Task, Attempt]:
+    """Return what a message about an attempt is about, its job locked; Poison where its tenant has none such."""
+    job = await store.lock_job(work.connection, message.job_id, message.tenant)
+    attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
+    if job is None or attempt is None:
+        raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
+    return Course(job), await store.load_task(work.connection, job.job_id, attempt.number), attempt
 
 
 async def _advance(course: Course, work: Work) -> None:
@@ -192,8 +191,7 @@ async def _save_first(course: Course, work: Work) -> None:
 
 
 async def _save(course: Course, work: Work, announce: Announce) -> None:
-    await store.write(work.connection, course)
-    course.saved()
+    await _save_first(course, work)
     if course.threw_away:
         course.drop(await store.load_entries(work.connection, course.job.job_id))
     work.emit(*course.emitted)
@@ -214,13 +212,4 @@ def _events(course: Course, work: Work) -> Event:
     at = work.now.isoformat()
     lines = [{"id": seq, "type": kind, "at": at, "data": data} for seq, kind, data in course.noted]
     message = JobEvents(tenant=course.job.spec.tenant, job_id=course.job.job_id, events=lines)
-    event_id = new_id()
-    return Event(
-        id=event_id,
-        source="jobs",
-        time=work.now,
-        correlation_id=work.cause.correlation_id or event_id,
-        causation_id=work.cause.id,
-        traceparent=work.cause.traceparent or new_traceparent(),
-        message=message,
-    )
+    return work.cause.event(message, source="jobs", time=work.now)

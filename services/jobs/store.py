@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
@@ -17,6 +17,12 @@ from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
 QUERIES = load_queries(__file__)
+_DUE = {
+    "asked": QUERIES.due_attempts,
+    "lost": QUERIES.lost_attempts,
+    "held": QUERIES.held_retries,
+    "untaken": QUERIES.untaken_attempts,
+}
 #: Columns of `write` that are the job's own.
 _COUNTS = (
     *("state", "tasks", "decided", "active", "attempts", "running", "flagged", "agreed", "cast", "tokens", "cost"),
@@ -33,19 +39,8 @@ _TASK = (
 )
 _NEW_ATTEMPT = ("attempt_id", "number", "attempt", "conversation_id", "state", "begins_at")
 _ATTEMPT = (
-    *(
-        "attempt_id",
-        "state",
-        "vote_key",
-        "answer",
-        "tree_digest",
-        "staged",
-        "flags",
-        "reason",
-        "input_tokens",
-        "output_tokens",
-    ),
-    *("cost", "calls", "asked_again", "begins_at"),
+    *("attempt_id", "state", "vote_key", "answer", "tree_digest", "staged", "flags", "reason", "input_tokens"),
+    *("output_tokens", "cost", "calls", "asked_again", "begins_at"),
 )
 
 
@@ -134,27 +129,15 @@ async def losers(connection: Connection, job_id: str, number: int | None) -> lis
     return [row[0] for row in await connection.run(QUERIES.losers, job_id=job_id, number=number)]
 
 
-async def due_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
-    """Return attempts whose agents are to be asked now: tenant, job, attempt, and number of the task."""
-    return _places(await connection.run(QUERIES.due_attempts, limit=limit))
+async def due(
+    connection: Connection, what: Literal["asked", "lost", "held", "untaken"], limit: int, **given: float
+) -> list[tuple[str, str, str, int]]:
+    """Return attempts with which time brings something about: tenant, job, attempt, and number of the task.
 
-
-async def held_retries(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
-    """Return attempts in which people are asked and that hold up other tasks: tenant, job, attempt, and number."""
-    return _places(await connection.run(QUERIES.held_retries, limit=limit))
-
-
-async def untaken_attempts(connection: Connection, seconds: float, limit: int) -> list[tuple[str, str, str, int]]:
-    """Return attempts that no agent has taken for so long, as nobody was told yet: tenant, job, attempt, and number."""
-    return _places(await connection.run(QUERIES.untaken_attempts, seconds=seconds, limit=limit))
-
-
-async def lost_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:
-    """Return attempts whose time is over: tenant, job, attempt, and number of the task."""
-    return _places(await connection.run(QUERIES.lost_attempts, limit=limit))
-
-
-def _places(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, int]]:
+    Those whose agents are to be asked now; whose time is over; in which people are asked and that hold up other tasks;
+    or that no agent has taken for `seconds`, as nobody was told yet.
+    """
+    rows = await connection.run(_DUE[what], limit=limit, **given)
     return [(row["tenant"], row["job_id"], row["attempt_id"], row["number"]) for row in rows]
 
 

@@ -8,11 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.jobs.states import ATTEMPT_MACHINE, JOB_MACHINE, TASK_MACHINE, AttemptState, Changes, JobState, TaskState
-from placet.runtime.database import MOMENT, check_states, column, metadata
+from placet.runtime.database import MOMENT, check_states, column, metadata, one_of
 
 _NOW = {"server_default": sa.func.clock_timestamp()}
 _TEXTS = pg.ARRAY(sa.Text)
-_JOB_FINAL = ", ".join(f"'{state}'" for state in sorted(JOB_MACHINE.final))
 #: Conversation of the call that a job answers.
 _CALLER = "(spec #>> '{caller,conversation_id}')"
 #: Tables whose rows change often: room on each page, so that a change stays there.
@@ -72,7 +71,9 @@ JOBS = sa.Table(
     column("ended_at", MOMENT, nullable=True),
     check_states("state", JobState),
     check_states("changes", Changes),
-    sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
+    sa.CheckConstraint(
+        f"({one_of('state', sorted(JOB_MACHINE.final))}) = (ended_at IS NOT NULL)", name="ended_iff_final"
+    ),
     sa.Index("ix_jobs_newest", "tenant", sa.text("created_at DESC"), sa.text("job_id DESC")),
     sa.Index("ix_jobs_author", "tenant", "author", sa.text("created_at DESC"), sa.text("job_id DESC")),
     sa.Index("ix_jobs_retried", "job_id", postgresql_where=sa.text("retried IS NOT NULL AND ended_at IS NULL")),

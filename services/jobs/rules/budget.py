@@ -1,10 +1,18 @@
-"""What a job may still begin: an attempt's share is reserved before it begins and settled when it has ended."""
+"""What a job may still begin, how much of it side by side, and after which pause.
+
+An attempt's share is reserved before it begins and settled when it has ended.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from placet.contracts.messages import JobBudget
+
+#: A job in which nobody answered for so long is given up.
+SILENCE_MAX = timedelta(minutes=15)
+PAUSE_MIN, PAUSE_MAX = timedelta(seconds=1), timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +65,19 @@ def no_room(budget: JobBudget, spent: Spent) -> str:
         why = f"${spent.cost:.4f} of ${budget.cost} is used, and an attempt may cost ${spent.cost_most:.4f}"
         why = "it bounds the cost, and what an attempt cost is not known" if spent.unpriced else why
     return f"The budget has no room for another attempt: {why}."
+
+
+def width(parallel_max: int, decided: int, conflicted: int) -> int:
+    """Return how many new tasks may be tried side by side: of the most, as many in a hundred as pairs get on together.
+
+    Two tasks get on where neither is one that conflicted; `conflicted` counts each once, decided or not. One is tried
+    always.
+    """
+    free = 1.0 if not conflicted else max(0, decided - conflicted) / max(1, decided)
+    return max(1, round(parallel_max * free * free))
+
+
+def pause_after(silent_since: datetime, now: datetime) -> timedelta | None:
+    """Return the pause before the next attempt: as long as nobody answered yet, within its bounds; None: give up."""
+    silent = now - silent_since
+    return None if silent >= SILENCE_MAX else min(max(silent, PAUSE_MIN), PAUSE_MAX)

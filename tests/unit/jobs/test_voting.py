@@ -18,8 +18,7 @@ from placet.domain.reliability import (
     least_k,
     votes_needed,
 )
-from placet.jobs.rules.budget import Spent, affordable, money_of_each, no_room
-from placet.jobs.rules.places import width
+from placet.jobs.rules.budget import Spent, affordable, money_of_each, no_room, width
 from placet.jobs.rules.voting import lacking, leader, next_step, vote_key
 
 pytestmark = pytest.mark.unit
