@@ -92,12 +92,8 @@ def _content(raw: Any, change: Change) -> dict[str, Any]:
 
 def _hidden_call(call: Call, hide: Change) -> Call:
     arguments = in_json(call.arguments, hide) if call.sound else hide(call.arguments)
-    return replace(call, arguments=arguments, result=call.result and _in_value(call.result, hide))
-
-
-def _in_value(value: Any, change: Change) -> Any:
-    """Change the texts of a JSON value, its keys and its large whole numbers."""
-    return json.loads(in_json(json.dumps(value, ensure_ascii=False), change))
+    result = call.result and json.loads(in_json(json.dumps(call.result, ensure_ascii=False), hide))
+    return replace(call, arguments=arguments, result=result)
 
 
 class RestoredText:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from placet.approval.rules.approval import Approval
@@ -37,6 +37,7 @@ def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsk
     wish, terms = claims.grant, approval.approval_rule.grants
     if wish is None or terms is None or claims.verb != "approve" or approval.closed_at is None:
         return None
+    lasts = timedelta(seconds=wish.expires_after_seconds or terms.expires_after_seconds)
     return GrantAsked(
         tenant=approval.call.tenant,
         grant_id=grant_id,
@@ -47,7 +48,7 @@ def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsk
         scope=wish.scope,
         bounds=terms.bounds if wish.bounds is None else wish.bounds,
         uses=wish.uses or terms.uses,
-        expires_at=_expires_at(wish, terms, approval.closed_at),
+        expires_at=approval.closed_at + lasts,
         rule=approval.rule,
         rulebook_digest=approval.rulebook_digest,
     )
@@ -84,7 +85,3 @@ def _beyond(wish: GrantWish, terms: GrantTerms) -> str:
         "expires_after_seconds": f"The rule lets you allow such calls for {seconds} seconds at most.",
     }
     return words[excess.term]
-
-
-def _expires_at(wish: GrantWish, terms: GrantTerms, now: datetime) -> datetime:
-    return now + timedelta(seconds=wish.expires_after_seconds or terms.expires_after_seconds)

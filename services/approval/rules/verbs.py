@@ -133,18 +133,13 @@ def _respond(asked: Asked) -> Answer:
 
 
 def _delegate(asked: Asked) -> Answer:
-    approval, to = asked.approval, asked.claims.to
-    if not _may_stand_in(asked):
+    approval, to, opened_by = asked.approval, asked.claims.to, asked.claims.opened_by
+    if to == asked.claims.person or not deciders.may_be_delegate(approval, to, asked.directory, opened_by):
         return asked.invalid("This person cannot decide in your place.")
     kept = tuple(each for each in approval.delegations if each.by.identity != asked.voter.identity)
     after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
     after = with_voters(after, asked.votes, asked.directory)
     return asked.accepted(f"{to} may decide in your place.", after, "delegated")
-
-
-def _may_stand_in(asked: Asked) -> bool:
-    to, opened_by = asked.claims.to, asked.claims.opened_by
-    return to != asked.claims.person and deciders.may_be_delegate(asked.approval, to, asked.directory, opened_by)
 
 
 def _claim(asked: Asked) -> Answer:

@@ -46,11 +46,6 @@ def schema_of(tasks_max: int) -> dict[str, Any]:
     }
 
 
-def undivided(task: str, outputs: Sequence[str]) -> list[JobTask]:
-    """Return the division of a task that stays whole."""
-    return [JobTask(id=WHOLE, task=task[:TASK_TEXT_MAX], produces=list(outputs))]
-
-
 def divided(
     answer: Mapping[str, Any], task: str, outputs: Sequence[str], *, tasks_max: int, easier: int
 ) -> list[JobTask]:
@@ -64,7 +59,7 @@ def divided(
         raise Unsound(f"a task is malformed: {error.errors()[0]['msg']}") from error
     complexity = answer.get("complexity")
     if isinstance(complexity, int) and complexity < easier:
-        return undivided(task, outputs)
+        return [JobTask(id=WHOLE, task=task[:TASK_TEXT_MAX], produces=list(outputs))]
     return checked(tasks, outputs, tasks_max=tasks_max)
 
 
