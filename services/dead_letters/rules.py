@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in, unsent_in
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import (
-    MESSAGES,
     AbandonCall,
     ApprovalRequested,
     CallApproved,
@@ -24,6 +23,7 @@ from placet.contracts.messages import (
     ToolCallProposed,
     ToolCallRefused,
 )
+from placet.contracts.topology import MESSAGES
 from placet.dead_letters.states import State
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery

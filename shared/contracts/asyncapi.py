@@ -14,14 +14,13 @@ from pydantic.json_schema import models_json_schema
 from placet.contracts.frontends import frontend_key
 from placet.contracts.messages import (
     ENVELOPE_EVENTS_MAX,
-    MESSAGES,
     ConversationDelta,
     ConversationItems,
     Message,
     MessagePosted,
 )
 from placet.contracts.messages.message import Attributes
-from placet.contracts.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches, queue_arguments
+from placet.contracts.topology import MESSAGES, QUEUES, ROUTES, QueueSpec, executor_queue, key_matches, queue_arguments
 
 _TRANSIENT = "Transient: sent at most once, never stored."
 _STORED = "Stored, confirmed, at least once."

@@ -24,8 +24,8 @@ from pydantic_core import from_json, to_json
 from placet.contracts.errors import NotYet, Poison, Refused, SecurityAlert, SentBeforeRestore, Transient
 from placet.contracts.frontends import frontends_tenant, why_not
 from placet.contracts.ids import derived_id
-from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
-from placet.contracts.topology import RETRIES_MAX
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event, Message, event_from
+from placet.contracts.topology import MESSAGES, RETRIES_MAX
 from placet.contracts.transitions import ExpectedRace
 from placet.runtime import points
 from placet.runtime.batcher import Batcher

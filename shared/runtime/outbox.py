@@ -20,8 +20,8 @@ import structlog
 from pydantic_core import to_json
 
 from placet.contracts.ids import new_id
-from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, event_from
-from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of, reader_of
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event, event_from
+from placet.contracts.topology import DEAD_LETTERS, MESSAGES, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
 from placet.runtime.bus import Bus, BusStopped, PublishBlocked, PublishFailed, PublishRefused, PublishReturned
 from placet.runtime.letters import bury_cut

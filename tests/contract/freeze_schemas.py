@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from placet.contracts.messages import MESSAGES
+from placet.contracts.topology import MESSAGES
 
 SCHEMAS = Path(__file__).parent / "schemas"
 

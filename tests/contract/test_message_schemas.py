@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.contracts.messages import MESSAGES
+from placet.contracts.topology import MESSAGES
 
 SCHEMAS = Path(__file__).parent / "schemas"
 

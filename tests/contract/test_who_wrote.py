@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from placet.contracts.messages import MESSAGES, DecisionClaims
+from placet.contracts.messages import DecisionClaims
+from placet.contracts.topology import MESSAGES
 
 ROOT = Path(__file__).parents[2]
 GATEWAY = ROOT / "services/gateway"

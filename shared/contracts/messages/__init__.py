@@ -1,4 +1,4 @@
-"""Every message of Placet. `MESSAGES` maps the type on the wire to its class."""
+"""Every message of Placet; `placet.contracts.topology` says which there are, and where each goes."""
 
 from __future__ import annotations
 
@@ -97,75 +97,12 @@ from placet.contracts.messages.tool_calls import (
     ToolCallRefused,
 )
 
-MESSAGES: dict[str, type[Message]] = {
-    cls.type_name: cls
-    for cls in (
-        MessagePosted,
-        OperatorSpoke,
-        HolderChanged,
-        ConversationEnded,
-        StopTurn,
-        ConsentAnswered,
-        HandoverRequested,
-        ConversationItems,
-        ConversationDelta,
-        ToolCallProposed,
-        CallApproved,
-        ToolCallPermitted,
-        ToolCallRefused,
-        ToolCallFinished,
-        ToolCallProgressed,
-        ResolveCall,
-        CallResolved,
-        CallsWithdrawn,
-        ApprovalRequested,
-        ApprovalOpened,
-        ApprovalProgressed,
-        ApprovalClosed,
-        WatchedCallClosed,
-        DecideApproval,
-        DecisionAnswered,
-        EditProposed,
-        EditJudged,
-        GrantAsked,
-        RevokeGrant,
-        ResolveDeadLetter,
-        AbandonCall,
-        KeyOffered,
-        ApprovalCommented,
-        RetryDelivery,
-        RetryWebhookEvent,
-        TryRulebook,
-        RulebookTried,
-        MailBounced,
-        StagedCallPermitted,
-        StagedCallsDropped,
-        DiscardWorkspace,
-        ProposeChanges,
-        RunJob,
-        CancelJob,
-        AttemptRequested,
-        AttemptWithdrawn,
-        AttemptEnded,
-        CallSurfaced,
-        MergeWorkspace,
-        WorkspaceExpired,
-        EntriesDiscarded,
-        WorkspaceMerged,
-        ProposeJob,
-        JobCommitted,
-        JobEvents,
-        DiscardChanges,
-    )
-}
-
 __all__ = [
     "ACCOMPLISH_TOOL",
     "COMMIT_TOOL",
     "ENVELOPE_EVENTS_MAX",
     "JOBS",
     "JOBS_POOL",
-    "MESSAGES",
     "PROPOSE_TOOL",
     "AbandonCall",
     "ApprovalClosed",

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from placet.contracts.messages import MESSAGES
-from placet.contracts.topology import EXCHANGES, ROUTES, SERVICES
+from placet.contracts.topology import EXCHANGES, MESSAGES, ROUTES, SERVICES
 from placet.deploy.rabbitmq.definitions import (
     COMMITTED,
     RULEBOOK,

@@ -10,7 +10,8 @@ from contextlib import suppress
 import pytest
 
 from placet.contracts.dead_letters import HOUSE_TENANT, UNSENT_TYPE, events_in, unsent
-from placet.contracts.messages import MESSAGES, AbandonCall, KeyOffered, Message, ToolCallProposed, ToolCallRefused
+from placet.contracts.messages import AbandonCall, KeyOffered, Message, ToolCallProposed, ToolCallRefused
+from placet.contracts.topology import MESSAGES
 from placet.dead_letters.rules import abandoned, events_of, letter_from, letters_from, shown
 from placet.runtime.bus import Delivery
 from placet.runtime.letters import not_replayable

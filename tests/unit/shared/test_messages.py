@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from placet.contracts.messages import (
     COMMIT_TOOL,
-    MESSAGES,
     ApprovalRule,
     CommitResult,
     EntryOutcome,
@@ -21,6 +20,7 @@ from placet.contracts.messages import (
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL
 from placet.contracts.messages.message import Attributes
 from placet.contracts.messages.tool_calls import LEFT_OUT
+from placet.contracts.topology import MESSAGES
 from placet.runtime.consumer import read_envelope
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
