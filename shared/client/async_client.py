@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
-from httpx_sse import aconnect_sse
+from httpx_sse import ServerSentEvent, aconnect_sse
 
 from placet.client import requests as r
 from placet.client.items import Delta, Item
@@ -101,31 +101,9 @@ class AsyncClient:
         """Withdraw every attempt of a job; one that is over stays as it ended."""
         await self.request("POST", f"/v1/jobs/{r.named(job_id)}/cancel", again=True)
 
-    async def follow_job(self, job_id: str, after: int = 0) -> AsyncIterator[JobLine]:
+    def follow_job(self, job_id: str, after: int = 0) -> AsyncIterator[JobLine]:
         """Yield a job's log after a line, then what comes, up to its end: no gap, no repeat."""
-        while True:
-            headers = {"last-event-id": str(after)} if after else {}
-            try:
-                async with aconnect_sse(
-                    self.http, "GET", f"/v1/jobs/{r.named(job_id)}/events", headers=headers
-                ) as source:
-                    if source.response.status_code == r.NO_CONTENT:
-                        return
-                    if not source.response.is_success:
-                        await source.response.aread()
-                        if not r.is_worth_another_try(source.response):
-                            raise r.error_of(source.response)
-                    else:
-                        async for event in source.aiter_sse():
-                            line = r.line_of(event)
-                            if line is not None:
-                                after = line.id
-                                yield line
-                                if line.is_end:
-                                    return
-            except httpx.TransportError:
-                pass
-            await asyncio.sleep(r.REOPEN_SECONDS)
+        return _stream(self.http, f"/v1/jobs/{r.named(job_id)}/events", after, r.line_of)
 
     async def request(self, method: str, path: str, *, again: bool = False, **options: Any) -> Any:
         """Return the JSON of an answer; where it may be sent again, try a few times."""
@@ -167,25 +145,9 @@ class AsyncConversation:
         """Return the conversation as it stands."""
         return ConversationView.model_validate(await self._client.request("GET", self._path, again=True))
 
-    async def follow(self, after: int = 0) -> AsyncIterator[Item | Delta]:
+    def follow(self, after: int = 0) -> AsyncIterator[Item | Delta]:
         """Yield what happened after an item, then what happens: no gap, no repeat, also where the stream breaks."""
-        while True:
-            headers = {"last-event-id": str(after)} if after else {}
-            try:
-                async with aconnect_sse(self._client.http, "GET", f"{self._path}/events", headers=headers) as source:
-                    if not source.response.is_success:
-                        await source.response.aread()
-                        if not r.is_worth_another_try(source.response):
-                            raise r.error_of(source.response)
-                    else:
-                        async for event in source.aiter_sse():
-                            found = r.event_of(event)
-                            if found is not None:
-                                yield found
-                                after = getattr(found, "id", after)
-            except httpx.TransportError:
-                pass
-            await asyncio.sleep(r.REOPEN_SECONDS)
+        return _stream(self._client.http, f"{self._path}/events", after, r.event_of)
 
     async def stop(self) -> None:
         """Stop the turn that runs."""
@@ -213,3 +175,29 @@ class AsyncConversation:
         """Throw away what is staged: none of it happens; ApiError 409 where nothing waits."""
         body = {"reason": reason} if reason else {}
         await self._client.request("POST", f"{self._path}/workspace/discard", json=body)
+
+
+async def _stream(
+    http: httpx.AsyncClient, path: str, after: int, read: Callable[[ServerSentEvent], r.Found | None]
+) -> AsyncIterator[r.Found]:
+    """Yield what `read` finds in a stream after an id, up to the stream's end; open it again where it breaks."""
+    while True:
+        headers = {"last-event-id": str(after)} if after else {}
+        try:
+            async with aconnect_sse(http, "GET", path, headers=headers) as source:
+                if source.response.status_code == r.NO_CONTENT:
+                    return
+                if not source.response.is_success:
+                    await source.response.aread()
+                    if not r.is_worth_another_try(source.response):
+                        raise r.error_of(source.response)
+                else:
+                    async for event in source.aiter_sse():
+                        if (found := read(event)) is not None:
+                            after = getattr(found, "id", after)
+                            yield found
+                            if isinstance(found, JobLine) and found.is_end:
+                                return
+        except httpx.TransportError:
+            pass
+        await asyncio.sleep(r.REOPEN_SECONDS)

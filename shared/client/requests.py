@@ -7,7 +7,7 @@ an id of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -26,6 +26,9 @@ REOPEN_SECONDS = 0.5
 #: Of a stream: nothing will come any more.
 NO_CONTENT = 204
 _AGAIN = frozenset({502, 503, 504})
+
+#: What a stream has.
+Found = TypeVar("Found", bound=Item | Delta | JobLine)
 
 
 class ApiError(Exception):
