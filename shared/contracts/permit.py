@@ -137,15 +137,7 @@ class Consent:
     @property
     def people(self) -> dict[str, Any]:
         """Who said yes, as the claims of a permit have it."""
-        groups = {person: [list(each) for each in panels] for person, panels in self.groups.items()}
-        conditions = {text: list(people) for text, people in self.conditions.items()}
-        return {
-            "by": list(self.by),
-            "keys": list(self.keys),
-            "groups": groups,
-            "listed": list(self.listed),
-            "conditions": conditions,
-        }
+        return {name: getattr(self, name) for name in ("by", "keys", "groups", "listed", "conditions")}
 
 
 #: Of a call that nobody was asked about.
@@ -169,20 +161,17 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
     mode: PermitMode = "run",
 ) -> str:
     """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
-    permit = Permit(
-        iss=signer.issuer,
+    return _signed(
+        signer,
+        call,
+        now,
+        lifetime_seconds,
         jti=permit_id(call.call_id),
-        sub=call.call_id,
         aud=pool,
-        iat=int(now.timestamp()),
-        exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
         tenant=call.tenant,
-        requester=call.requester,
         agent=call.agent,
-        message_id=call.message_id,
-        digest=call.digest,
         reference=reference,
-        after=list(consent.after),
+        after=consent.after,
         answer=consent.answer,
         position=consent.position,
         **consent.people,
@@ -191,7 +180,6 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         base=call.base,
         mode=mode,
     )
-    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
 def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call does not say
@@ -211,24 +199,34 @@ def issue_staged_permit(  # noqa: PLR0913 - one for each claim that the call doe
     says `stop` has failed. Its id is another than that of the permit by which the call was staged. Whose yes is behind
     the commit, `consent`, is behind each of its calls; so is its agent, for a workspace has entries of one agent alone.
     """
-    permit = Permit(
-        iss=signer.issuer,
+    return _signed(
+        signer,
+        staged,
+        now,
+        lifetime_seconds,
         jti=derived_id("permit", staged.call_id, commit.call_id),
-        sub=staged.call_id,
         aud=staged.pool,
-        iat=int(now.timestamp()),
-        exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
         tenant=commit.tenant,
-        requester=staged.requester,
         agent=commit.agent,
-        message_id=staged.message_id,
-        digest=staged.digest,
         reference=reference,
         after=[after],
         **consent.people,
         mode="staged_call",
         commit=commit.call_id,
         on_failure=staged.on_failure,
+    )
+
+
+def _signed(signer: Signer, call: ToolCall | StagedCall, now: datetime, lifetime_seconds: int, **claims: Any) -> str:
+    permit = Permit(
+        iss=signer.issuer,
+        sub=call.call_id,
+        iat=int(now.timestamp()),
+        exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
+        requester=call.requester,
+        message_id=call.message_id,
+        digest=call.digest,
+        **claims,
     )
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
