@@ -20,8 +20,7 @@ from placet.tools.contract import (
     ToolOutcomeUnknown,
     ToolReply,
 )
-from placet.tools.resources import PackSettings
-from placet.tools.secret import SecretMissing, secret
+from placet.tools.resources import PackSettings, SecretMissing, secret
 from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Described, Staging, Waiting, Workspace
 from placet.tools.ui_blocks import (
     CartBlock,

@@ -9,32 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
+from placet.domain.catalog import ToolSpec
 from placet.runtime.watchdog import place_of
-from placet.tools.calling import call_function
 from placet.tools.contract import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolReply
-from placet.tools.replies import checked_reply, checked_text
+from placet.tools.replies import call_function, checked_reply, checked_text
 from placet.tools.signatures import Signature
 
 log = structlog.get_logger(__name__)
-
-
-class Named(Protocol):
-    """The part of a catalogue entry that a probe needs."""
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedProbe:
     """One tool's probe, ready to run; it takes the parameters of its tool."""
 
-    spec: Named
+    spec: ToolSpec
     module: str
     function: Callable[..., Any]
     signature: Signature

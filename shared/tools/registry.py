@@ -13,18 +13,17 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
-from placet.domain.catalog import catalog_from
+from placet.domain.catalog import ToolSpec, catalog_from
 from placet.domain.yaml_source import YamlSource
 from placet.runtime.threads import call_in_thread
 from placet.runtime.watchdog import at_leisure, place_of
-from placet.tools.calling import call_function
 from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
-from placet.tools.replies import checked_description, checked_error, checked_reply, checked_unknown
+from placet.tools.replies import call_function, checked_description, checked_error, checked_reply, checked_unknown
 from placet.tools.resources import ToolLoadError, find_opener
 from placet.tools.signatures import Signature, SignatureError, impossible_types, read_signature
 from placet.tools.staging import Change, Described, Staging
@@ -40,39 +39,11 @@ CRASHED: Final = "tool_crashed"
 """Code of such a failure: unlike a ToolError, it does not say that nothing was done."""
 
 
-class ToolEntry(Protocol):
-    """The part of a catalogue entry (`placet.domain.catalog.ToolSpec`) that the registry reads."""
-
-    @property
-    def name(self) -> str:
-        """The name the model calls."""
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """JSON Schema of the arguments, an object."""
-
-    @property
-    def function(self) -> str | None:
-        """`module:function`, or None when no executor runs the tool (`final_answer`)."""
-
-    @property
-    def verify(self) -> str | None:
-        """`module:function` of the tool's probe, or None when nobody can find out what a call came to."""
-
-    @property
-    def stage(self) -> str | None:
-        """`module:object` of the pack that can stage what the tool changes, or None."""
-
-    @property
-    def redact(self) -> Sequence[str]:
-        """JSON pointers to arguments that logs must not see."""
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedTool:
     """One tool, ready to run. `spec` is its catalogue entry, `module` where its function was found."""
 
-    spec: ToolEntry
+    spec: ToolSpec
     module: str
     function: Callable[..., Any]
     signature: Signature
@@ -158,7 +129,7 @@ class LoadedTool:
         log.error("tool.failed", tool=self.spec.name, **told, **ids)
 
 
-def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
+def load_tools(specs: Iterable[ToolSpec]) -> dict[str, LoadedTool]:
     """Import and check every tool that names a function, by tool name; ToolLoadError on the first that does not fit."""
     tools: dict[str, LoadedTool] = {}
     for spec in specs:
@@ -181,7 +152,7 @@ def staging_packs(tools: Iterable[LoadedTool]) -> dict[str, Staging]:
     return packs
 
 
-def _keep_apart(packs: dict[str, Staging], spec: ToolEntry, pack: Staging) -> None:
+def _keep_apart(packs: dict[str, Staging], spec: ToolSpec, pack: Staging) -> None:
     if packs.setdefault(pack.name, pack) is not pack:
         raise ToolLoadError(f"tool {spec.name!r}: another pack that can stage is called {pack.name!r}")
 
@@ -215,14 +186,14 @@ def modules_of(tools: Iterable[LoadedTool]) -> Iterator[str]:
         yield from tool.modules
 
 
-def _load(spec: ToolEntry, path: str) -> LoadedTool:
+def _load(spec: ToolSpec, path: str) -> LoadedTool:
     module, function, signature = _find(spec, path)
     probe = LoadedProbe(spec, *_find(spec, spec.verify)) if spec.verify else None
     staging_module, staging = _find_staging(spec, spec.stage) if spec.stage else ("", None)
     return LoadedTool(spec, module, function, signature, probe, staging, staging_module)
 
 
-def _find_staging(spec: ToolEntry, path: str) -> tuple[str, Staging]:
+def _find_staging(spec: ToolSpec, path: str) -> tuple[str, Staging]:
     module, _, name = path.partition(":")
     found = getattr(_import(spec, module), name, None)
     if not isinstance(found, Staging):
@@ -232,7 +203,7 @@ def _find_staging(spec: ToolEntry, path: str) -> tuple[str, Staging]:
     return module, found
 
 
-def _find(spec: ToolEntry, path: str) -> tuple[str, Callable[..., Any], Signature]:
+def _find(spec: ToolSpec, path: str) -> tuple[str, Callable[..., Any], Signature]:
     module, colon, name = path.partition(":")
     if not (module and colon and name.isidentifier()):
         raise ToolLoadError(f"tool {spec.name!r}: function {path!r} is not written as module:function")
@@ -246,7 +217,7 @@ def _find(spec: ToolEntry, path: str) -> tuple[str, Callable[..., Any], Signatur
     return module, function, signature
 
 
-def _import(spec: ToolEntry, module: str) -> Any:
+def _import(spec: ToolSpec, module: str) -> Any:
     try:
         return importlib.import_module(module)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""What a tool returned or raised, made safe to store and to send.
+"""A tool's function, async or not, called; and what it returned or raised, made safe to store and to send.
 
 Owns the bounds of a reply. A tool is foreign code: an answer that no JSON column can hold, or that would blow
 up a model's context, must end as a typed failure here and not as a crash in the transaction that settles the
@@ -7,8 +7,12 @@ call.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -16,7 +20,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from placet.contracts.canonical import NotStrictJson, check_depth
 from placet.contracts.messages.tool_calls import HANDOVER_REASON_MAX
 from placet.contracts.sizes import is_longer, text_of
-from placet.runtime.watchdog import TooLong
+from placet.runtime.threads import call_in_thread
+from placet.runtime.watchdog import TooLong, at_leisure
 from placet.tools.contract import ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.staging import DIFF_CHARACTERS_MAX, Described
 from placet.tools.ui_blocks import UiBlock
@@ -32,6 +37,27 @@ LINES_MAX = 2**31 - 1
 
 # PostgreSQL's jsonb refuses U+0000. An even run of backslashes before it means the text merely spells the escape.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+async def call_function(function: Callable[..., Any], keywords: Mapping[str, Any], *, name: str) -> Any:
+    """Call `function` once, in a thread of its own where it is not async; return or raise what it does.
+
+    It may take its time: it is the operator's own. What is done with what it returned is not.
+    """
+    call = partial(function, **keywords)
+    with at_leisure():
+        if inspect.iscoroutinefunction(function):
+            return _whole(await call())
+        returned = await call_in_thread(lambda: _whole(call()), name=f"tool {name}")
+        # A decorator may hide an async function behind a plain one.
+        return _whole(await returned) if inspect.isawaitable(returned) else returned
+
+
+def _whole(returned: Any) -> Any:
+    """Return what comes one by one as a list, as far as a reply can hold it: to make it is the function's work."""
+    if not isinstance(returned, Iterator) or inspect.isawaitable(returned):
+        return returned
+    return list(islice(returned, REPLY_BYTES_MAX))
 
 
 def checked_reply(returned: Any) -> ToolReply:

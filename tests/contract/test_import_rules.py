@@ -23,7 +23,7 @@ VIOLATIONS = [
     ("house", "shared/domain/votes.py", "import placet.runtime.work"),
     ("house", "shared/runtime/work.py", "import placet.domain.votes"),
     ("house", "shared/domain/votes.py", "import placet.surfaces.card"),
-    ("house", "shared/tools/calling.py", "import placet.executor.worker"),
+    ("house", "shared/tools/replies.py", "import placet.executor.worker"),
     ("house", "services/approval/handlers.py", "import placet.policy.handlers"),
     ("house", "services/approval/handlers.py", "import placet.cli.main"),
     ("house", "services/notifier/handlers.py", "import placet.deploy.keys"),

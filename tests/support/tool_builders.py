@@ -5,28 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
+from placet.domain.catalog import ToolSpec
 from placet.tools import ToolContext
 from placet.tools.registry import LoadedTool, load_tools
 
 MODULE = "tests_own_tool_pack"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """As much of a catalogue entry as the registry reads."""
-
-    name: str
-    parameters: dict[str, Any]
-    function: str | None
-    redact: tuple[str, ...] = ()
-    verify: str | None = None
-    stage: str | None = None
+def a_spec(name: str, parameters: dict[str, Any], function: str | None, **given: Any) -> ToolSpec:
+    """Return a catalogue entry as the registry reads it, which no rulebook has checked."""
+    return ToolSpec.model_construct(name=name, parameters=parameters, function=function, **given)
 
 
 def a_schema(*names: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -68,5 +61,5 @@ def a_tool(
 ) -> LoadedTool:
     """Load the function as the tool `sample` with a schema of these properties."""
     with a_module(function=function) as module:
-        entry = Entry("sample", a_schema(*names, required=required), f"{module}:function", redact)
+        entry = a_spec("sample", a_schema(*names, required=required), f"{module}:function", redact=list(redact))
         return load_tools([entry])["sample"]

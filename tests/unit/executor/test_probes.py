@@ -6,7 +6,7 @@ from placet.tools import CannotTell
 from placet.tools.probes import LoadedProbe
 from placet.tools.replies import TEXT_CHARACTERS_MAX
 from placet.tools.signatures import read_signature
-from tests.support.tool_builders import Entry, a_context, a_schema
+from tests.support.tool_builders import a_context, a_schema, a_spec
 
 
 async def test_the_text_of_a_finding_is_fit_to_be_stored() -> None:
@@ -16,5 +16,5 @@ async def test_the_text_of_a_finding_is_fit_to_be_stored() -> None:
         return CannotTell("a\x00" + "x" * 2 * TEXT_CHARACTERS_MAX)
 
     schema = a_schema()
-    probe = LoadedProbe(Entry("sample", schema, None), "tests", look, read_signature(look, schema))
+    probe = LoadedProbe(a_spec("sample", schema, None), "tests", look, read_signature(look, schema))
     assert CannotTell("a" + "x" * (TEXT_CHARACTERS_MAX - 2) + "…") == await probe.find({}, a_context())

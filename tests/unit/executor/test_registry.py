@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from placet.domain.catalog import ToolSpec
 from placet.tools import ToolContext
 from placet.tools.registry import load_tools
 from placet.tools.resources import ToolLoadError
-from tests.support.tool_builders import Entry, a_module, a_schema, a_tool
+from tests.support.tool_builders import a_module, a_schema, a_spec, a_tool
 
 
-def _refusal(entry: Entry) -> str:
+def _refusal(entry: ToolSpec) -> str:
     with pytest.raises(ToolLoadError) as caught:
         load_tools([entry])
     return str(caught.value)
@@ -23,7 +24,7 @@ def _refusal(entry: Entry) -> str:
 
 def test_entry_without_function_is_left_out() -> None:
     """A tool that no executor runs is not loaded."""
-    assert {} == load_tools([Entry("final_answer", a_schema(), None)])
+    assert {} == load_tools([a_spec("final_answer", a_schema(), None)])
 
 
 def test_entry_with_function_is_loaded_under_its_name() -> None:
@@ -33,7 +34,7 @@ def test_entry_with_function_is_loaded_under_its_name() -> None:
         return who
 
     with a_module(greet=greet) as module:
-        tools = load_tools([Entry("say_hello", a_schema("who", required=("who",)), f"{module}:greet")])
+        tools = load_tools([a_spec("say_hello", a_schema("who", required=("who",)), f"{module}:greet")])
 
     assert ["say_hello"] == list(tools)
     assert greet is tools["say_hello"].function
@@ -42,12 +43,12 @@ def test_entry_with_function_is_loaded_under_its_name() -> None:
 @pytest.mark.parametrize("path", ["nothing", ":function", "module:", "module:a.b", "module:a:b"])
 def test_path_not_written_as_module_and_function_is_refused(path: str) -> None:
     """A path that does not name one module and one function stops the start."""
-    assert f"tool 'x': function {path!r} is not written as module:function" == _refusal(Entry("x", a_schema(), path))
+    assert f"tool 'x': function {path!r} is not written as module:function" == _refusal(a_spec("x", a_schema(), path))
 
 
 def test_missing_module_is_refused() -> None:
     """A module that cannot be imported is named with the reason."""
-    text = _refusal(Entry("x", a_schema(), "no_such_pack.at_all:f"))
+    text = _refusal(a_spec("x", a_schema(), "no_such_pack.at_all:f"))
     assert "tool 'x': module 'no_such_pack.at_all' cannot be imported: No module named 'no_such_pack'" == text
 
 
@@ -67,7 +68,7 @@ def test_module_that_would_end_the_process_is_refused(
     """Whatever its import raises: the start ends with a line that names tool and module, not silently."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "a_pack_that_ends.py").write_text(f"{line}\n")
-    refusal = _refusal(Entry("x", a_schema(), "a_pack_that_ends:f"))
+    refusal = _refusal(a_spec("x", a_schema(), "a_pack_that_ends:f"))
     assert f"tool 'x': module 'a_pack_that_ends' cannot be imported: {reason}" == refusal
 
 
@@ -75,7 +76,7 @@ def test_module_that_would_end_the_process_is_refused(
 def test_member_that_is_no_function_is_refused(member: object) -> None:
     """A constant or a class is no tool."""
     with a_module(f=member) as module:
-        text = _refusal(Entry("x", a_schema(), f"{module}:f"))
+        text = _refusal(a_spec("x", a_schema(), f"{module}:f"))
     assert f"tool 'x': module {module!r} has no function 'f'" == text
 
 
@@ -85,7 +86,7 @@ def test_name_listed_twice_is_refused() -> None:
     def f() -> None: ...
 
     with a_module(f=f) as module, pytest.raises(ToolLoadError, match=r"^tool 'x' is listed twice$"):
-        load_tools([Entry("x", a_schema(), f"{module}:f")] * 2)
+        load_tools([a_spec("x", a_schema(), f"{module}:f")] * 2)
 
 
 def _lacks(a: int) -> None: ...
@@ -126,7 +127,7 @@ class _Strange:
 def test_function_that_does_not_fit_its_schema_is_refused(function: Callable[..., Any], text: str) -> None:
     """Each way not to fit the schema (a required, b optional) stops the start with its own line."""
     with a_module(f=function) as module:
-        refusal = _refusal(Entry("x", a_schema("a", "b", required=("a",)), f"{module}:f"))
+        refusal = _refusal(a_spec("x", a_schema("a", "b", required=("a",)), f"{module}:f"))
     assert f"tool 'x': function '{module}:f' {text}" == refusal
 
 
@@ -139,7 +140,7 @@ class _Called:
 def test_object_that_can_be_called_is_refused(member: object) -> None:
     """The line says what is wanted instead, and shows no address of the object."""
     with a_module(f=member) as module:
-        refusal = _refusal(Entry("x", a_schema("a", required=("a",)), f"{module}:f"))
+        refusal = _refusal(a_spec("x", a_schema("a", required=("a",)), f"{module}:f"))
     told = "is an object that can be called; a tool is a function, made with def or async def"
     assert f"tool 'x': function '{module}:f' {told}" == refusal
 
@@ -147,7 +148,7 @@ def test_object_that_can_be_called_is_refused(member: object) -> None:
 def test_type_that_json_cannot_fill_is_refused_in_one_line() -> None:
     """A parameter of a class unknown to JSON stops the start, and the text stays one line."""
     with a_module(f=_not_json) as module:
-        refusal = _refusal(Entry("x", a_schema("a", "b", "c", required=("a",)), f"{module}:f"))
+        refusal = _refusal(a_spec("x", a_schema("a", "b", "c", required=("a",)), f"{module}:f"))
     assert "has a type that JSON cannot be converted to" in refusal
     assert 1 == len(refusal.splitlines())
 

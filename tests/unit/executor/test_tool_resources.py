@@ -10,9 +10,10 @@ from functools import partial
 
 import pytest
 
+from placet.domain.catalog import ToolSpec
 from placet.tools.registry import load_tools, modules_of
 from placet.tools.resources import PackSettings, ToolLoadError, open_tool_resources
-from tests.support.tool_builders import Entry, a_context, a_module, a_schema
+from tests.support.tool_builders import a_context, a_module, a_schema, a_spec
 
 Opener = Callable[[PackSettings], AbstractAsyncContextManager[dict[str, object]]]
 SETTINGS = PackSettings(database_url="postgresql://nowhere/none")
@@ -22,8 +23,8 @@ def _f() -> None:
     """Do nothing."""
 
 
-def _entries(*modules: str) -> list[Entry]:
-    return [Entry(f"{module}_{n}", a_schema(), f"{module}:f") for module in modules for n in (1, 2)]
+def _entries(*modules: str) -> list[ToolSpec]:
+    return [a_spec(f"{module}_{n}", a_schema(), f"{module}:f") for module in modules for n in (1, 2)]
 
 
 def _opener(name: str, journal: list[str]) -> Opener:
