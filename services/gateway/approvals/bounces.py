@@ -15,7 +15,7 @@ from email.errors import MessageError
 from email.message import Message
 from email.parser import BytesHeaderParser
 
-from placet.contracts.messages.mail import WORDS_MAX
+from placet.contracts.messages.deliveries import WORDS_MAX
 
 #: Parts of a report that are looked at, at most.
 PARTS_MAX = 20

@@ -36,7 +36,13 @@ from placet.contracts.messages.conversations import (
     TakenAs,
 )
 from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
-from placet.contracts.messages.deliveries import ApprovalCommented, KeyOffered, RetryDelivery, RetryWebhookEvent
+from placet.contracts.messages.deliveries import (
+    ApprovalCommented,
+    KeyOffered,
+    MailBounced,
+    RetryDelivery,
+    RetryWebhookEvent,
+)
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
     ACCOMPLISH_TOOL,
@@ -56,7 +62,6 @@ from placet.contracts.messages.jobs import (
     ProposeJob,
     RunJob,
 )
-from placet.contracts.messages.mail import MailBounced
 from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from placet.contracts.messages.rulebook import RulebookTried, TryRulebook
 from placet.contracts.messages.stage import (

@@ -1,4 +1,4 @@
-"""What the gateway wants of the notifier: a card or an event once more, a code for one person, a comment told."""
+"""What the gateway wants of the notifier, or tells it: a card or event once more, a code, a comment, a mail back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from placet.contracts.messages.message import Identifier, Message
 
 #: Characters of one comment.
 COMMENT_MAX = 2_000
+#: Longest words of a mail system that are kept, in characters.
+WORDS_MAX = 500
+#: What a mail's Message-ID and the sender of its envelope have in them.
+MAIL_ID_PATTERN = r"^[0-9a-f]{32}$"
 
 
 class RetryDelivery(Message):
@@ -62,3 +66,15 @@ class ApprovalCommented(Message):
         str,
         Field(max_length=200, description="Slack thread that it was written in, `<channel>/<ts>`; empty elsewhere."),
     ] = ""
+
+
+class MailBounced(Message):
+    """A mail that a relay had taken came back: its person was told nothing. Sent by the gateway to the notifier."""
+
+    type_name: ClassVar[str] = "placet.mail.bounced.v1"
+
+    mail_id: Annotated[str, Field(pattern=MAIL_ID_PATTERN, description="Of the mail, as its Message-ID has it.")]
+    status: Annotated[str, Field(max_length=20, description="RFC 3463, for example `5.1.1`; empty where not told.")] = (
+        ""
+    )
+    reason: Annotated[str, Field(max_length=WORDS_MAX, description="In the words of the mail system.")] = ""
