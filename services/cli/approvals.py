@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +18,7 @@ from placet.domain.card_text import mixed_scripts, visible
 from placet.domain.json_pointer import pointer
 from placet.domain.origins import NONE, from_tools_alone, is_target
 from placet.domain.risk import acts
+from placet.surfaces.leaves import leaves
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 
@@ -232,10 +233,7 @@ def batch(
             fail(f"{card}: give each as ID=DIGEST, the digest of the card that you saw", code=2)
         items.append({"id": approval_id, "digest": digest, "decision": verb, **_given({"reason": reason})})
     answer = call("POST", "/v1/approvals/decisions", json={"items": items})
-    if json:
-        show_json(answer)
-    else:
-        show_table([_outcome(each) for each in answer["items"]], ["id", "status", "outcome"])
+    show_json(answer) if json else show_table([_outcome(each) for each in answer["items"]], ["id", "status", "outcome"])
     if any(each["problem"] for each in answer["items"]):
         raise typer.Exit(1)
 
@@ -267,10 +265,7 @@ def _decide(
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= _given({"reason": reason, "restored_at": approval.get("restored_at")}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
-    if json:
-        show_json(answer)
-    else:
-        out.print(answer.get("state", "sent; the answer takes its time"))
+    show_json(answer) if json else out.print(answer.get("state", "sent; the answer takes its time"))
 
 
 def _question(verb: str, left_out: Sequence[str]) -> str:
@@ -293,7 +288,8 @@ def show_call(approval: dict[str, Any]) -> None:
     out.print("\narguments", style="bold")
     value = approval["call"]["arguments"]
     origins: dict[str, list[str]] = approval["call"].get("origins") or {}
-    for path, said in _leaves(value, ()):
+    for path, leaf in leaves(value):
+        said = leaf if isinstance(leaf, str) else readable_text(leaf)
         name, places = ".".join(path), origins.get(pointer(path))
         first, *others = [visible(line) for line in said.split("\n")]
         out.print(f"  {visible(name)}: {first}")
@@ -324,16 +320,6 @@ def _show_warnings(approval: dict[str, Any]) -> None:
     out.print("\n! an administrator has stopped such calls: none is approved until that is lifted", style="bold")
     if approval["stopped"]:
         out.print(f"  {visible(approval['stopped'])}", markup=False)
-
-
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield every value that has no parts as text, with the path to it."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if parts:
-        for name, child in parts:
-            yield from _leaves(child, (*path, str(name)))
-    elif path:
-        yield path, value if isinstance(value, str) else readable_text(value)
 
 
 def _show_staged(approval: dict[str, Any]) -> bool:

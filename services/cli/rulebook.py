@@ -202,10 +202,7 @@ def duty(
                 "closed_until": opens.isoformat() if opens > moment else None,
             }
         )
-    if json:
-        show_json(rows)
-    else:
-        show_table(rows, ["group", "asked_first", "until", "whole_group", "closed_until"])
+    show_json(rows) if json else show_table(rows, ["group", "asked_first", "until", "whole_group", "closed_until"])
 
 
 def _show(report: Report, file: str, *, json: bool) -> None:
