@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 
-from placet.domain.yaml_source import RulebookInvalid, read_yaml
+from placet.domain.yaml_source import RulebookInvalid, WrittenEntry, read_yaml
 
 #: Bytes of a signing key: fewer are guessed, more are of no use.
 KEY_BYTES = range(24, 65)
@@ -23,10 +23,8 @@ EventName = Annotated[
 ]
 
 
-class Endpoint(BaseModel):
+class Endpoint(WrittenEntry):
     """One webhook."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: Annotated[
         str, Field(max_length=2_000, description="Where it listens: https, or http within your own network.")
@@ -73,9 +71,7 @@ class Endpoint(BaseModel):
         return not self.tenants or tenant in self.tenants
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _File(WrittenEntry):
     webhooks: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")], Endpoint]
 
 

@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from placet.contracts.messages.message import Identifier
 from placet.domain.catalog import Catalog
-from placet.domain.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
+from placet.domain.yaml_source import Steps, WrittenEntry, YamlSource, did_you_mean, read_yaml
 
 #: The agent of a conversation that names none.
 DEFAULT = "default"
@@ -32,8 +32,8 @@ _Tokens = Annotated[int, Field(ge=1)]
 WhyNot = Callable[[str], str | None]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class _Entry(WrittenEntry):
+    model_config = ConfigDict(strict=True)
 
 
 class PriceEntry(_Entry):

@@ -14,14 +14,14 @@ from typing import Annotated, Any, NamedTuple
 
 import structlog
 from prometheus_client import Counter
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import Field, Strict, ValidationError
 
 from placet.domain.addresses import without_case
 from placet.domain.directory import Directory, Person, SlackUser
 from placet.domain.duty import CalendarFile
 from placet.domain.duty_entries import GroupEntry, PersonId, duty_problems, widen_groups
 from placet.domain.time_zones import is_zone
-from placet.domain.yaml_source import RulebookInvalid, Steps, YamlSource, read_yaml
+from placet.domain.yaml_source import RulebookInvalid, Steps, WrittenEntry, YamlSource, read_yaml
 
 log = structlog.get_logger(__name__)
 
@@ -40,18 +40,14 @@ GroupName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 _Short = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SlackEntry(_Entry):
+class SlackEntry(WrittenEntry):
     """One of a person's `slack`."""
 
     team: Annotated[str, Field(pattern=r"^[TE][A-Z0-9]{1,30}$", description="Id of the Slack team, `T…`.")]
     user: Annotated[str, Field(pattern=r"^[UW][A-Z0-9]{1,30}$", description="Id of the user there, `U…`.")]
 
 
-class PersonEntry(_Entry):
+class PersonEntry(WrittenEntry):
     """One of `people`."""
 
     name: Annotated[str, Field(max_length=200, description="As others call them.")] = ""
@@ -85,7 +81,7 @@ class PersonEntry(_Entry):
     ] = True
 
 
-class DirectoryEntry(_Entry):
+class DirectoryEntry(WrittenEntry):
     """A directory file: people, groups and owners, and nothing else."""
 
     people: Annotated[dict[PersonId, PersonEntry], Field(description="Id to person: `ada` for `person:ada`.")] = Field(

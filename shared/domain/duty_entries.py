@@ -8,12 +8,12 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from placet.domain.duty import WEEKDAYS, CalendarFile, GroupDuty, Hours, Rotation
 from placet.domain.time_zones import is_zone
-from placet.domain.yaml_source import Steps, YamlSource
+from placet.domain.yaml_source import Steps, WrittenEntry, YamlSource
 
 
 def _is_whole(person: str) -> str:
@@ -35,10 +35,8 @@ Weekday: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _WORKDAYS: tuple[Weekday, ...] = ("mon", "tue", "wed", "thu", "fri")
 
 
-class HoursEntry(BaseModel):
+class HoursEntry(WrittenEntry):
     """A group's `hours`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     time: Annotated[
         str, Field(pattern=rf"^{_TIME}-{_TIME}$", description="From and to: `09:00-17:30`; `22:00-06:00` is a night.")
@@ -59,10 +57,8 @@ class HoursEntry(BaseModel):
         return Hours(begin, end, days, self.time_zone, frozenset(self.holidays))
 
 
-class OnCallEntry(BaseModel):
+class OnCallEntry(WrittenEntry):
     """A group's `on_call`: a rotation (`people`, `starts_at`, `turn`) or a `calendar`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     people: Annotated[list[PersonId], Field(description="Who is on duty, one after the other, over and over.")] = Field(
         default_factory=list
@@ -85,10 +81,8 @@ class OnCallEntry(BaseModel):
         return Rotation(tuple(self.people), self.starts_at, days, self.time_zone)
 
 
-class GroupEntry(BaseModel):
+class GroupEntry(WrittenEntry):
     """One of `groups`; the list of its people alone is enough where it has no hours."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     people: Annotated[list[PersonId], Field(description="Ids of its people.")]
     hours: Annotated[HoursEntry | None, Field(description="When it works; else it always does.")] = None

@@ -9,10 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import AfterValidator, Field, Strict, ValidationError, model_validator
 
 from placet.domain.catalog import placed_error
-from placet.domain.yaml_source import read_yaml
+from placet.domain.yaml_source import WrittenEntry, read_yaml
 
 #: Longest window, in seconds: a year.
 WITHIN_SECONDS_MAX = 31_536_000
@@ -67,11 +67,7 @@ Span = Annotated[Annotated[int, Strict()] | Annotated[str, Strict()], AfterValid
 Number = Annotated[int, Strict()] | Annotated[float, Strict()]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SumEntry(_Entry):
+class SumEntry(WrittenEntry):
     """A limit on what the values of an argument come to."""
 
     argument: Annotated[
@@ -81,7 +77,7 @@ class SumEntry(_Entry):
     at_most: Annotated[Number, Field(gt=0)]
 
 
-class LimitEntry(_Entry):
+class LimitEntry(WrittenEntry):
     """One of `limits`: the rule decides a call only while this has room for it."""
 
     count: Annotated[int | None, Strict(), Field(ge=1, le=1_000_000, description="At most this many calls.")] = None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from placet.contracts.errors import PlacetError
@@ -71,6 +71,12 @@ class RulebookInvalid(PlacetError):
         #: Everything that was found wrong, at least one, sorted by place.
         self.problems = sorted(set(problems))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class WrittenEntry(BaseModel):
+    """A part of a file that people write; what it does not know is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class _Loader(yaml.SafeLoader):

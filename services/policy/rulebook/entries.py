@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from placet.contracts.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
 from placet.contracts.messages.stage import Decide, OnFailure, StagePlan
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import placed_error
 from placet.domain.limits import LimitEntry, span_seconds
+from placet.domain.yaml_source import WrittenEntry
 from placet.policy.rules import Effect, Ruling
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -25,10 +26,6 @@ _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
-
-
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class PanelEntry(Panel):
@@ -77,7 +74,7 @@ def _stage_seconds(value: int | str) -> int:
     return seconds
 
 
-class StageEntry(_Entry):
+class StageEntry(WrittenEntry):
     """`stage:` of a ruling: when people are asked about staged calls, and how these run then."""
 
     decide: Annotated[
@@ -98,7 +95,7 @@ class StageEntry(_Entry):
         return StagePlan(decide=self.decide, expires_after_seconds=seconds, on_failure=self.on_failure)
 
 
-class RulingEntry(_Entry):
+class RulingEntry(WrittenEntry):
     """What the file says about an effect: one of `defaults`, and the second half of each rule."""
 
     effect: Effect
@@ -131,7 +128,7 @@ class RulingEntry(_Entry):
         return Ruling(self.effect, self.reason or reason, self.model_reason, approval, plan)
 
 
-class MatchEntry(_Entry):
+class MatchEntry(WrittenEntry):
     """Which calls a rule is for. What is left out matches everything."""
 
     tool: Annotated[list[Glob], BeforeValidator(_as_list), Field(min_length=1)] = Field(default_factory=lambda: ["*"])
@@ -158,7 +155,7 @@ class RuleEntry(RulingEntry):
     limits: Annotated[list[LimitEntry], Field(max_length=8)] = Field(default_factory=list)
 
 
-class FileEntry(_Entry):
+class FileEntry(WrittenEntry):
     """The top of the file. `tools` is read by the catalogue, people by the directory, `rules` one by one."""
 
     version: Literal[1] = 1

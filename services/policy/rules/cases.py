@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from placet.domain.trials import CaseResult, CasesReport
-from placet.domain.yaml_source import YamlSource
+from placet.domain.yaml_source import WrittenEntry, YamlSource
 from placet.policy.rules.explain import CallEntry, argument_problems
 from placet.policy.rules.model import OPERATORS, Effect, Rulebook
 from placet.policy.rules.verdicts import Verdict, judge
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ExpectEntry(_Entry):
+class ExpectEntry(WrittenEntry):
     """What a case expects. What is left out is not compared."""
 
     effect: Effect
@@ -29,7 +25,7 @@ class ExpectEntry(_Entry):
     approvals: Annotated[int | None, Field(description="How many must approve, of `approvers` of the rule.")] = None
 
 
-class CaseEntry(_Entry):
+class CaseEntry(WrittenEntry):
     """One of `cases`."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -37,7 +33,7 @@ class CaseEntry(_Entry):
     expect: ExpectEntry
 
 
-class CasesEntry(_Entry):
+class CasesEntry(WrittenEntry):
     """The top of a file of cases."""
 
     rulebook: Annotated[str | None, Field(description="The rulebook that they test, beside this file.")] = None
