@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from placet.tools import Change, Content, DecidedChange, Staging, ToolContext, Waiting
 
@@ -47,23 +46,9 @@ class TestedWorkspace:
         """Return what a pack's changes make of each key in the end."""
         decided: dict[str, DecidedChange] = {}
         for change in (each for of_pack, each in self.changes if of_pack == pack):
-            first, before, after = decided.get(change.key), change.before, change.after
-            base, base_mode = (before.digest, before.mode) if before else (None, None)
-            decided[change.key] = DecidedChange(
-                change.key,
-                base=first.base if first else base,
-                base_mode=first.base_mode if first else base_mode,
-                after=after.digest if after else None,
-                size=len(after.data) if after else 0,
-                mode=after.mode if after else None,
-                load=partial(_load, after),
-            )
+            decided[change.key] = DecidedChange.of(change, decided.get(change.key))
         return list(decided.values())
 
 
 def _waiting(content: Content | None) -> Waiting:
     return Waiting(None) if content is None else Waiting(content.digest, len(content.data), content.mode)
-
-
-async def _load(content: Content | None) -> bytes:
-    return b"" if content is None else content.data

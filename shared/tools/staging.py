@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from placet.tools.diffs import counts, grouped_opcodes, unified_lines
 
@@ -125,6 +125,24 @@ class DecidedChange:
     mode: int | None
     #: Loads the content, one at a time: a workspace may hold more than memory should.
     load: Callable[[], Awaitable[bytes]] = field(repr=False)
+
+    @classmethod
+    def of(cls, change: Change, first: Self | None = None) -> Self:
+        """Return what a change that was looked at comes to, with `first` of its key where that had been changed."""
+        before, after = change.before, change.after
+
+        async def load() -> bytes:
+            return after.data if after else b""
+
+        return cls(
+            change.key,
+            base=first.base if first else before.digest if before else None,
+            base_mode=first.base_mode if first else before.mode if before else None,
+            after=after.digest if after else None,
+            size=len(after.data) if after else 0,
+            mode=after.mode if after else None,
+            load=load,
+        )
 
     @property
     def wanted(self) -> tuple[str, int | None] | None:

@@ -23,7 +23,7 @@ from placet.tools.files.paths import Parts, fold, parts_of
 from placet.tools.files.settings import FilesSettings
 from placet.tools.files.tree import MODE_BITS, NEW_FILE_MODE, Draft, Tree
 from placet.tools.files.writable import check_writable
-from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Described, Staging, describe
+from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Staging
 
 Result = TypeVar("Result")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -97,10 +97,6 @@ class Files(Staging):
         """Return the path of the root."""
         return str(files_of(context).tree(context).path)
 
-    def describe(self, change: Change) -> Described:
-        """Return a change as a unified diff, with the mode where it changes."""
-        return describe(change)
-
     async def conflicts(self, changes: Sequence[DecidedChange], context: ToolContext) -> list[str]:
         """Return the paths at which another file stands than the changes were made from, or none can be written."""
         return await in_thread(partial(_conflicts, files_of(context).tree(context), changes))
@@ -132,7 +128,7 @@ class Files(Staging):
     async def run(self, function: str, arguments: Mapping[str, Any], context: ToolContext) -> Sequence[Change]:
         """Plan a call and make its changes at once; `context` has no workspace to look at."""
         changes = await self.stage(function, arguments, context)
-        decided = [_decided(change) for change in changes]
+        decided = [DecidedChange.of(change) for change in changes]
         try:
             await self.prepare(decided, context)
             conflicts = await self.conflicts(decided, context)
@@ -346,23 +342,6 @@ def _free_for_folder(tree: Tree, parts: Parts) -> bool:
     except FileNotFoundError:
         return True
     return tree.is_folder(parts)
-
-
-def _decided(change: Change) -> DecidedChange:
-    before, after = change.before, change.after
-
-    async def load() -> bytes:
-        return after.data if after else b""
-
-    return DecidedChange(
-        change.key,
-        base=before.digest if before else None,
-        base_mode=before.mode if before else None,
-        after=after.digest if after else None,
-        size=len(after.data) if after else 0,
-        mode=after.mode if after else None,
-        load=load,
-    )
 
 
 def _kept(before: Content | None) -> int:
