@@ -166,21 +166,17 @@ class YamlSource:
         """Return the line, from 1, where the value of `steps` begins."""
         return self.values[steps].start_mark.line + 1
 
-    def note_at(self, steps: Steps, text: str) -> Problem:
+    def note_at(self, steps: Steps, text: str, *, at_key: bool = True) -> Problem:
         """Return `text` with its place, at the value of `steps` or its key, as no problem of this file."""
         noted = len(self.problems)
-        self.report(steps, text, at_key=True)
+        self.report(steps, text, at_key=at_key)
         found = self.problems[noted]
         del self.problems[noted:]
         return found
 
     def place_of(self, steps: Steps) -> str:
         """Return `FILE:LINE:COLUMN: ` as a problem at the value of `steps` has it."""
-        noted = len(self.problems)
-        self.report(steps, "")
-        found = self.problems[noted]
-        del self.problems[noted:]
-        return str(found)
+        return str(self.note_at(steps, "", at_key=False))
 
     def check(self) -> None:
         """Raise RulebookInvalid if any problem was noted."""

@@ -73,12 +73,7 @@ def _inbox(schema: str) -> sa.Table:
         metadata,
         sa.Column("message_id", sa.Text, primary_key=True),
         sa.Column("queue", sa.Text, primary_key=True),
-        sa.Column(
-            "handled_at",
-            MOMENT,
-            nullable=False,
-            server_default=sa.func.now(),
-        ),
+        sa.Column("handled_at", MOMENT, nullable=False, server_default=sa.func.now()),
         # Rows come in the order of time: the hourly deletion finds its pages, and an insert pays next to nothing.
         sa.Index(None, "handled_at", postgresql_using="brin"),
         schema=schema,
@@ -98,10 +93,7 @@ def _outbox(schema: str) -> sa.Table:
         sa.Column("events", sa.ARRAY(sa.Text), nullable=False),
         sa.Column("created_at", MOMENT, nullable=False, server_default=sa.func.now()),
         sa.Column(
-            "due_at",
-            MOMENT,
-            nullable=False,
-            server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'"),
+            "due_at", MOMENT, nullable=False, server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'")
         ),
         schema=schema,
         comment="What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.",

@@ -171,10 +171,7 @@ class Plan:
 
     def outcome(self, locale: str) -> str:
         """Return what became of it in one line: `3 committed, 1 left out, 1 failed`; empty while nothing has."""
-        states = [each.state for each in (*self.entries, *self.left_out)]
-        return ", ".join(
-            text(locale, said, count=states.count(name)) for name, said in _OUTCOMES.items() if name in states
-        )
+        return outcome_of([each.state for each in (*self.entries, *self.left_out)], locale)
 
 
 def outcome_of(states: Sequence[str], locale: str) -> str:
@@ -189,22 +186,22 @@ def is_commit(tool: str) -> bool:
 
 def entries_of(arguments: str | None) -> tuple[str, ...]:
     """Return the ids of the entries that a commit's arguments name, a JSON text; none where it names none."""
-    try:
-        value = json.loads(arguments or "{}")
-    except ValueError:
-        return ()
-    named = value.get("entries") if isinstance(value, dict) else None
+    named = _named(arguments, "entries")
     return tuple(each for each in named if isinstance(each, str)) if isinstance(named, list) else ()
 
 
 def workspace_of(arguments: str | None) -> str:
     """Return the workspace that a commit's arguments name, a JSON text; empty where they name none."""
+    found = _named(arguments, "workspace_id")
+    return found if isinstance(found, str) else ""
+
+
+def _named(arguments: str | None, name: str) -> Any:
     try:
         value = json.loads(arguments or "{}")
     except ValueError:
-        return ""
-    found = value.get("workspace_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+        return None
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def line_of(entry: Entry, locale: str) -> str:
