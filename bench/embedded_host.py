@@ -17,7 +17,7 @@ from bench.house import traced
 from bench.tools import FOLDER
 from placet.agent.settings import AgentSettings
 from placet.contracts.topology import SERVICES, Destination
-from placet.embedded import registry
+from placet.embedded import system
 from placet.embedded.system import at_work
 from placet.runtime.bus import Delivery
 from placet.runtime.in_process import InProcessBus
@@ -47,11 +47,11 @@ async def _run() -> None:
 
 
 def _build(name: str, bus: InProcessBus) -> Service:
-    settings = registry.settings_type(name)()
+    settings = system.settings_type(name)()
     runtime = runtime_on(settings, name, bus)
     if isinstance(settings, AgentSettings):
         return stub_agent.build(settings, runtime)
-    return registry.build(name, settings, runtime)
+    return system.build(name, settings, runtime)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,10 @@ from placet.contracts.errors import PlacetError
 from placet.contracts.signing import create_keys
 from placet.contracts.topology import SERVICES
 from placet.domain.catalog import load_catalog
-from placet.embedded import registry
 from placet.embedded.local_postgres import LocalPostgres, refuse_unfit
 from placet.runtime.database import Database
 from placet.runtime.in_process import InProcessBus
-from placet.runtime.service import Service, runtime_on, settle_memory
+from placet.runtime.service import Runtime, Service, runtime_on, settle_memory
 from placet.runtime.settings import Settings
 from placet.runtime.tracing import TRACING, set_up_tracing
 from placet.runtime.watchdog import watchdog
@@ -180,11 +180,25 @@ def _build(name: str, embedded: Embedded, url: str, bus: InProcessBus) -> Servic
         "tools": embedded.tools,
         "executor_pools": "*",
     }
-    kind = registry.settings_type(name)
+    kind = settings_type(name)
     settings: Settings = kind(**{key: value for key, value in values.items() if key in kind.model_fields})
     if not TRACING.on:
         set_up_tracing("embedded", settings.otlp_endpoint)
-    return registry.build(name, settings, runtime_on(settings, name, bus))
+    return build(name, settings, runtime_on(settings, name, bus))
+
+
+def settings_type(name: str) -> type[Settings]:
+    """Return the settings class of a service."""
+    settings = f"{name.title().replace('_', '')}Settings"
+    found: type[Settings] = getattr(import_module(f"placet.{name}.settings"), settings)
+    return found
+
+
+def build(name: str, settings: Settings, runtime: Runtime) -> Service:
+    """Return the service, ready to run."""
+    module: Any = import_module(f"placet.{name}.service")
+    service: Service = module.build(settings, runtime)
+    return service
 
 
 def _prepare(url: str, data: Path) -> None:
