@@ -1,8 +1,9 @@
-"""How many cards may wait at one address. Pure; time is an argument.
+"""How many cards may wait at one address, and how fast a channel is used for a tenant. Pure; time is an argument.
 
 Beyond so many waiting cards, further ones are kept back: one that is shown says how many. What is risky, what an
 escalation asks for, and what a program receives is never kept back. Nothing here decides anything: an approval whose
-card is kept back waits in the inbox like any other, and runs out of time like any other.
+card is kept back waits in the inbox like any other, and runs out of time like any other. So many cards go to a channel
+a minute, a few of them at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from placet.contracts.ids import derived_id
 from placet.notifier.cards import Card
@@ -20,6 +21,11 @@ from placet.notifier.states import MACHINE, Event, State
 
 #: Kinds of channels that are no people: nothing is kept from them.
 PROGRAMS = frozenset({"log", "webhook"})
+#: Seconds of a minute's cards that may go out at once after a rest.
+BURST_SECONDS = 10.0
+
+#: Tenant and channel.
+Lane = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +133,31 @@ def _is_full(here: Counter[str], delivery: Delivery, limits: Limits) -> bool:
 def place_of(delivery: Delivery) -> tuple[str, ...]:
     """Return the address as what cards are counted by."""
     return (delivery.tenant, delivery.address.channel, delivery.address.recipient)
+
+
+def lane_of(delivery: Delivery) -> Lane:
+    """Return what a delivery's pace is counted by."""
+    return delivery.tenant, delivery.address.channel
+
+
+def in_pace(
+    claimable: Sequence[Delivery], spoken_for: Mapping[Lane, datetime], per_minute: Mapping[str, int], at: datetime
+) -> tuple[list[Delivery], dict[Lane, datetime]]:
+    """Return which deliveries may be sent now, and until when their channels are spoken for then.
+
+    `spoken_for` says that of each channel that has a pace; a moment in the past means that it has rested since.
+    """
+    until: dict[Lane, datetime] = {}
+    for lane, free_at in spoken_for.items():
+        until[lane] = max(free_at, at - timedelta(seconds=BURST_SECONDS))
+    sent: list[Delivery] = []
+    counts: Counter[Lane] = Counter()
+    for delivery in claimable:
+        lane = lane_of(delivery)
+        if lane in until:
+            if until[lane] > at:
+                continue
+            until[lane] += timedelta(seconds=60.0 / per_minute[delivery.address.kind])
+            counts[lane] += 1
+        sent.append(delivery)
+    return sent, {lane: until[lane] for lane in counts}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import accumulate, pairwise
 
-from placet.notifier import card_limits, joint_mails, pacing, store
+from placet.notifier import card_limits, joint_mails, store
 from placet.notifier.card_limits import Limits
 from placet.notifier.changes import change_of
 from placet.notifier.quiet_hours import QuietHours, hush
@@ -67,11 +67,11 @@ async def _company(work: Work, due: list[Delivery], limit: int) -> list[Delivery
 async def _in_pace(work: Work, mails: list[list[Delivery]], per_minute: Mapping[str, int]) -> list[list[Delivery]]:
     """Return what the pace of its channel lets through; a mail counts once, whatever it lists."""
     first = [mail[0] for mail in mails]
-    lanes = {pacing.lane_of(each) for each in first if each.address.kind in per_minute}
+    lanes = {card_limits.lane_of(each) for each in first if each.address.kind in per_minute}
     if not lanes:
         return mails
     spoken_for = await store.pace(work, lanes)
-    let, until = pacing.in_pace(first, spoken_for, per_minute, work.now)
+    let, until = card_limits.in_pace(first, spoken_for, per_minute, work.now)
     await store.pause(work, (Pause(*lane, at) for lane, at in until.items()))
     through = {each.delivery_id for each in let}
     return [mail for mail in mails if mail[0].delivery_id in through]

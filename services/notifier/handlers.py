@@ -6,6 +6,7 @@ But for the log: its line is written as soon as the transaction is committed, be
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -24,7 +25,6 @@ from placet.contracts.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
-from placet.contracts.transitions import ExpectedRace
 from placet.notifier import rules, store
 from placet.notifier.announcing import Announcer
 from placet.notifier.changes import change_of
@@ -130,10 +130,6 @@ def _deliveries_of(
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:
     """Make the cards due again: approvals moved on. Who is asked too gets one now."""
-
-    def move(news: ApprovalProgressed, found: list[Delivery]) -> Iterable[Moved]:
-        return announcer.progress(news, found, work.now)
-
     for wave in waves(arrivals, key=lambda each: each.message.approval_id):
         found = await store.lock_approvals(work, [each.message.approval_id for each in wave])
         joining = [
@@ -142,7 +138,7 @@ async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, an
             if each.message.approval_id in found
             for added in announcer.join(each.message, found[each.message.approval_id], work.now)
         ]
-        await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], move)
+        await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], announcer.progress)
         await _add(work, joining)
         for each in wave:
             if each.message.approval_id not in found and announcer.has_channels:
@@ -151,13 +147,9 @@ async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, an
 
 async def close(arrivals: Sequence[Arrival[ApprovalClosed]], work: Work, announcer: Announcer) -> None:
     """Let the cards say how it ended: approvals are over."""
-
-    def move(news: ApprovalClosed, found: list[Delivery]) -> Iterable[Moved]:
-        return announcer.close(news, found, work.now)
-
     for wave in waves(arrivals, key=lambda each: each.message.approval_id):
         found = await store.lock_approvals(work, [each.message.approval_id for each in wave])
-        await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], move)
+        await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], announcer.close)
         for each in wave:
             closed = each.message
             if closed.approval_id in found:
@@ -172,11 +164,7 @@ async def close(arrivals: Sequence[Arrival[ApprovalClosed]], work: Work, announc
 
 async def advance(arrivals: Sequence[Arrival[ToolCallProgressed]], work: Work, announcer: Announcer) -> None:
     """Let cards that change in place say how far the call is."""
-
-    def move(news: ToolCallProgressed, found: list[Delivery]) -> Iterable[Moved]:
-        return announcer.advance(news, found, work.now)
-
-    await _move_cards_of_calls(arrivals, work, move)
+    await _move_cards_of_calls(arrivals, work, announcer.advance)
 
 
 async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, announcer: Announcer) -> None:
@@ -185,12 +173,12 @@ async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, anno
     News of a call that was held may come before the news that it waits: it comes again when the card is there.
     """
 
-    def move(news: ToolCallFinished, found: list[Delivery]) -> Iterable[Moved]:
+    def move(news: ToolCallFinished, found: list[Delivery], at: datetime) -> Iterable[Moved]:
         if news.held and not found and not announcer.has_channels:
             work.act(partial(note_news, news))
         elif news.held and not found:
             raise Transient(f"the approval of call {news.call_id} was not announced yet")
-        return announcer.finish(news, found, work.now)
+        return announcer.finish(news, found, at)
 
     await _move_cards_of_calls(arrivals, work, move)
 
@@ -234,10 +222,7 @@ async def retry_event(message: RetryWebhookEvent, work: Work) -> None:
     found = await lock_event(work, message.event_id, message.tenant)
     if found is None:
         raise Refused(f"there is no webhook event {message.event_id}")
-    try:
-        state = MACHINE.next_state(found.state, Event.RETRIED)
-    except ExpectedRace:
-        state = found.state
+    state = MACHINE.after(found.state, Event.RETRIED)
     detail = {"channel": f"webhook:{found.webhook}", "type": found.type}
     change = Change(
         message.tenant,
@@ -255,27 +240,26 @@ async def retry_event(message: RetryWebhookEvent, work: Work) -> None:
 
 
 async def _move_cards_of_calls(
-    arrivals: Sequence[Arrival[C]], work: Work, move: Callable[[C, list[Delivery]], Iterable[Moved]]
+    arrivals: Sequence[Arrival[C]], work: Work, move: Callable[[C, list[Delivery], datetime], Iterable[Moved]]
 ) -> None:
     for wave in waves(arrivals, key=lambda each: each.message.call_id):
         found = await store.lock_calls(work, [each.message.call_id for each in wave])
-        await _move(
-            work, wave, [_same_tenant(each.message, found.get(each.message.call_id, [])) for each in wave], move
-        )
+        theirs = [_same_tenant(each.message, found.get(each.message.call_id, [])) for each in wave]
+        await _move(work, wave, theirs, move)
 
 
 async def _move(
     work: Work,
     arrivals: Sequence[Arrival[N]],
     found: Sequence[list[Delivery]],
-    move: Callable[[N, list[Delivery]], Iterable[Moved]],
+    move: Callable[[N, list[Delivery], datetime], Iterable[Moved]],
 ) -> None:
     """Do to the deliveries found for each message what it means for them, and keep it in the history."""
     changed: list[Delivery] = []
     noted: list[Delivery] = []
     for each, deliveries in zip(arrivals, found, strict=True):
         work.cause = each.cause
-        for moved in move(each.message, deliveries):
+        for moved in move(each.message, deliveries, work.now):
             work.record(change_of(moved))
             line = rules.noted(moved.after, work.now)
             if line.changed:

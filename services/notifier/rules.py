@@ -271,12 +271,9 @@ def _restarted(delivery: Delivery, event: Event, at: datetime, **changes: Any) -
 
 def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
     """Fire an event that changes what a surface should show; an expected race changes the card and nothing else."""
-    try:
-        state = MACHINE.next_state(delivery.state, event)
-    except ExpectedRace:
-        state = delivery.state
-        if state is State.SPARED:
-            return Moved(delivery, delivery, event)
+    state = MACHINE.after(delivery.state, event)
+    if delivery.state is State.SPARED:
+        return Moved(delivery, delivery, event)
     due: dict[str, Any] = {"due_at": at, "attempt": 0, "error": ""} if state is State.DUE else {}
     if "card" in changes:
         changes |= {"version": delivery.version + 1, "joint": ""}
@@ -308,10 +305,7 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
     event = Event.OUTDATED
     if now.version == claimed.version:
         event = _outcome(now, tried, wait)
-    try:
-        state = MACHINE.next_state(now.state, event)
-    except ExpectedRace:
-        state = now.state
+    state = MACHINE.after(now.state, event)
     if not tried.error:
         after = replace(now, reference=dict(tried.reference or {}), error="", state=state)
         if tried.shown:

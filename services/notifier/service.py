@@ -39,8 +39,7 @@ from placet.notifier.channels import Channel
 from placet.notifier.channels.apprise import AppriseChannel
 from placet.notifier.channels.email.wiring import email_channel, email_duties
 from placet.notifier.channels.log import LogChannel
-from placet.notifier.channels.webhook import WebhookChannel
-from placet.notifier.channels.webhook_posting import Poster
+from placet.notifier.channels.webhook import Poster, WebhookChannel
 from placet.notifier.claiming import Manners, recount
 from placet.notifier.falling_back import see_to_untold
 from placet.notifier.key_codes import send_code

@@ -10,7 +10,7 @@ import structlog
 
 from placet.notifier import webhook_events
 from placet.notifier.channels import ChannelFailed
-from placet.notifier.channels.webhook_posting import TIMEOUT_SECONDS, Poster
+from placet.notifier.channels.webhook import TIMEOUT_SECONDS, Poster
 from placet.notifier.send_round import failed_by_bug, in_turns
 from placet.notifier.states import MACHINE, State
 from placet.notifier.states import Event as Move
@@ -63,10 +63,8 @@ class EventWorker:
         error = await self._post(claimed)
         async with self._units.begin() as work:
             ended = _ended(claimed, error, work.now)
-            if ended.state is not State.DUE and await settle_events(work, [ended]):
+            if await settle_events(work, [ended]) and ended.state is not State.DUE:
                 work.record(_change(ended))
-            elif ended.state is State.DUE:
-                await settle_events(work, [ended])
         if ended.state is State.GIVEN_UP:
             log.error("webhook.given_up", webhook=claimed.event.webhook, type=claimed.event.type, reason=ended.error)
 

@@ -1,4 +1,7 @@
-"""History rows of limits and grants: what happened, who did it, and in which numbers."""
+"""History rows of limits and grants: what happened, who did it, and in which numbers; and what operators see of it.
+
+Labels of metrics are names out of the rulebook, never anything that a call carried.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from prometheus_client import Counter
+
 from placet.contracts.messages import AbandonCall, GrantAsked
 from placet.policy.rules import CallFacts, Effect, Verdict
-from placet.policy.rules.grants import Grant
+from placet.policy.rules.grants import GRANTED, Grant
 from placet.policy.rules.watched import Watched
-from placet.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_after
+from placet.policy.states import GRANT_MACHINE, GrantEvent, GrantState
 from placet.runtime.work import Change, Work
+
+VERDICTS = Counter(
+    "placet_verdicts_total", "Calls judged, by the rule that decided and its effect.", ["rule", "effect"]
+)
+
+#: Label of all grants: there is no end of them. No rule can have the name.
+GRANT = "(grant)"
 
 #: How the history calls what happened to a grant.
 _HAPPENED: Mapping[GrantEvent, str] = {
@@ -90,7 +102,7 @@ def of_grant(
 ) -> Change:
     """Return the row of something that happened to a grant, which its tenant and its id name."""
     tenant, grant_id = grant
-    after = grant_after(before, event)
+    after = GRANT_MACHINE.after(before, event)
     return Change(tenant, GRANT_MACHINE.name, grant_id, _HAPPENED[event], before, after, actor, call_id, detail, about)
 
 
@@ -111,3 +123,10 @@ def asked_again(call: CallFacts, verdict: Verdict, earlier: Watched) -> Change:
     detail = {"effect": verdict.effect, "rule": verdict.rule}
     ids = (earlier.call_id, "asked_again", state, state, "policy", call.call_id)
     return Change(call.tenant, "watched_call", *ids, detail, {"conversation_id": call.conversation_id})
+
+
+def count(change: Change) -> None:
+    """Count a committed verdict."""
+    if change.machine == "verdict":
+        rule: str = change.about["rule"]
+        VERDICTS.labels(GRANT if rule.startswith(GRANTED) else rule, change.to_state).inc()

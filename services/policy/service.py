@@ -20,7 +20,7 @@ from placet.contracts.messages import (
 )
 from placet.contracts.signing import load_signer, load_verifier
 from placet.contracts.topology import queue
-from placet.policy import handlers, metrics
+from placet.policy import handlers, records
 from placet.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
 from placet.policy.purging import Purging
 from placet.policy.settings import PolicySettings
@@ -38,7 +38,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
     active = ActiveRulebook(settings.rulebook, runtime.units)
     deps = handlers.Deps(active, load_signer(settings.keys, "policy"), load_verifier(settings.keys), runtime.units)
     purging = Purging(runtime.units.database, active, keep_days=settings.policy_keep_days)
-    runtime.units.counts.append(metrics.count)
+    runtime.units.counts.append(records.count)
     of_calls: dict[type[Message], Handler | Once] = {
         ToolCallProposed: Once(partial(handlers.judge_calls, deps=deps), keyed=True),
         AbandonCall: one_by_one(partial(handlers.abandon_call, deps=deps)),

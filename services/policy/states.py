@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import reduce
 
-from placet.contracts.transitions import ExpectedRace, Machine
+from placet.contracts.transitions import Machine
 
 
 class GrantState(StrEnum):
@@ -73,16 +73,8 @@ GRANT_MACHINE = Machine(
 )
 
 
-def grant_state(uses_left: int, *, expired: bool, revoked: bool, void: bool) -> GrantState:
+def grant_state(uses_left: int, *, expired: bool = False, revoked: bool = False, void: bool = False) -> GrantState:
     """Return where a grant is by what its row and the clock say."""
     state = GrantState.ACTIVE if uses_left else GrantState.USED_UP
     happened = {GrantEvent.VOID: void, GrantEvent.TIME_OUT: expired, GrantEvent.REVOKE: revoked}
-    return reduce(grant_after, (event for event, done in happened.items() if done), state)
-
-
-def grant_after(before: GrantState, event: GrantEvent) -> GrantState:
-    """Return where `event` leaves a grant; one that comes too late leaves it where it is."""
-    try:
-        return GRANT_MACHINE.next_state(before, event)
-    except ExpectedRace:
-        return before
+    return reduce(GRANT_MACHINE.after, (event for event, done in happened.items() if done), state)

@@ -56,3 +56,10 @@ class Machine(Generic[S, E]):
         except KeyError:
             error = ExpectedRace if (state, event) in self.races else IllegalTransition
             raise error(self.name, state, event) from None
+
+    def after(self, state: S, event: E) -> S:
+        """Return where `event` leaves what is in `state`: where it is, if that comes too late; else as `next_state`."""
+        try:
+            return self.next_state(state, event)
+        except ExpectedRace:
+            return state

@@ -21,8 +21,13 @@ from placet.domain.house_tools import ACCOMPLISH_SPEC, COMMIT_SPEC
 from placet.domain.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
 from placet.policy.rulebook.approval_checks import check_approval
 from placet.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
-from placet.policy.rulebook.limits_entry import check_limits_bite, checked_limits
-from placet.policy.rulebook.rule_checks import check_name, check_reachable, check_requesters
+from placet.policy.rulebook.rule_checks import (
+    check_limits_bite,
+    check_name,
+    check_reachable,
+    check_requesters,
+    checked_limits,
+)
 from placet.policy.rulebook.scope import Scope
 from placet.policy.rulebook.stage_checks import check_stage
 from placet.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook

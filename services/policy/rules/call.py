@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from datetime import timedelta
+from typing import Any, Literal, Self
 
 from pydantic_core import from_json, to_json
 
@@ -12,6 +13,15 @@ from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import ToolCall
 from placet.domain.origins import Origins
 from placet.policy.rules.staging import StagedEntry
+
+#: Counters of earlier calls that conditions may look at, as `history.<name>`, counted only if a rule uses them: name
+#: -> what earlier calls of the same tool share with the call, and how far back they count.
+COUNTERS: Mapping[str, tuple[Literal["conversation_id", "requester"], timedelta]] = {
+    "calls_last_hour": ("conversation_id", timedelta(hours=1)),
+    "calls_last_day": ("conversation_id", timedelta(days=1)),
+    "requester_calls_last_hour": ("requester", timedelta(hours=1)),
+    "requester_calls_last_day": ("requester", timedelta(days=1)),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,9 @@ from placet.domain.cel import (
 from placet.domain.origins import by_text
 from placet.domain.tool_schema import argument_names, closed
 from placet.policy.rules.asking_origins import NAME, looking_at, never_said, origin_of
-from placet.policy.rules.call import CallFacts
+from placet.policy.rules.call import COUNTERS, CallFacts
 from placet.policy.rules.cel_checks import checked_type, type_of
 from placet.policy.rules.cel_failures import failures
-from placet.policy.rules.history import COUNTERS
 
 _VARIABLES = {
     "arguments": VALUES,

@@ -21,9 +21,8 @@ from placet.domain.origins import NONE, texts_in
 from placet.domain.trials import Deciders, Explanation, Tried
 from placet.domain.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
 from placet.policy.rules.asking_origins import KNOWN
-from placet.policy.rules.call import CallFacts
+from placet.policy.rules.call import COUNTERS, CallFacts
 from placet.policy.rules.deciding import panels_of, would_be_held
-from placet.policy.rules.history import COUNTERS
 from placet.policy.rules.model import OPERATORS as OPERATORS_DECIDE
 from placet.policy.rules.model import Rulebook
 from placet.policy.rules.staging import StagedEntry, tried_entry, wanted_entries

@@ -77,16 +77,9 @@ class Entry:
     shown_arguments: str
 
 
-def subject_of(scope: str, *, tenant: str, agent: str, conversation_id: str) -> str:
-    """Return whose calls a grant of this scope covers; raise ValueError for a scope nobody knows."""
-    match scope:
-        case "conversation":
-            return conversation_id
-        case "agent":
-            return agent
-        case "tenant":
-            return tenant
-    raise ValueError(f"unknown scope {scope!r}")
+def subjects_of(call: ToolCall | CallFacts) -> dict[str, str]:
+    """Return whose calls a grant for such a call covers, by its scope."""
+    return {"conversation": call.conversation_id, "agent": call.agent, "tenant": call.tenant}
 
 
 def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequence[str]) -> bool:

@@ -20,10 +20,9 @@ from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import COMMIT_TOOL
 from placet.domain.catalog import render_summary
 from placet.domain.trials import Change, Example, Outcome, Simulation
-from placet.policy.rules.call import CallFacts, facts_from
+from placet.policy.rules.call import COUNTERS, CallFacts, facts_from
 from placet.policy.rules.explain import argument_problems
 from placet.policy.rules.grants import GRANTED
-from placet.policy.rules.history import COUNTERS
 from placet.policy.rules.limits import Demand
 from placet.policy.rules.model import Effect, Rulebook
 from placet.policy.rules.staging import StagedEntry, wanted_entries

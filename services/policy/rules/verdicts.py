@@ -94,14 +94,8 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
     if call.schema_digest != spec.schema_digest:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
         return _denied("schema-changed", text, rulebook, spec)
-    for step in walk(call, spec, rulebook, exhausted):
-        name = step.rule.name
-        if step.error is not None:
-            ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
-            return replace(_verdict(name, ruling, rulebook, spec), by_error=True)
-        if not step.why:
-            return replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
-    return _verdict(f"default:{spec.category}", rulebook.default_for(spec), rulebook, spec)
+    decided = _decided(call, spec, rulebook, exhausted)
+    return decided or _verdict(f"default:{spec.category}", rulebook.default_for(spec), rulebook, spec)
 
 
 def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str]) -> Verdict:
@@ -112,20 +106,26 @@ def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str
     if why := staging.problem(call.arguments, call.staged):
         return _denied("commit-refused", why, rulebook, spec)
     entries = call.staged or ()
-    verdict = _verdict(f"default:{COMMIT_TOOL}", COMMIT, rulebook, spec)
-    for step in walk(call, spec, rulebook, exhausted):
-        name = step.rule.name
-        if step.error is not None:
-            ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
-            verdict = replace(_verdict(name, ruling, rulebook, spec), by_error=True)
-        elif not step.why:
-            verdict = replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
+    decided = _decided(call, spec, rulebook, exhausted)
+    verdict = decided or _verdict(f"default:{COMMIT_TOOL}", COMMIT, rulebook, spec)
     lets_through = verdict.effect is Effect.ALLOW and not staging.names_people(entries)
     if verdict.effect is Effect.DENY or lets_through:
         return verdict
     approval = staging.commit_approval(verdict.approval, entries, OPERATORS)
     reason = staging.commit_reason(verdict.reason, entries)
     return replace(verdict, effect=Effect.REQUIRE_APPROVAL, approval=approval, reason=reason)
+
+
+def _decided(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str]) -> Verdict | None:
+    """Return the verdict of the first rule that decides a call or fails; None where none does."""
+    for step in walk(call, spec, rulebook, exhausted):
+        name = step.rule.name
+        if step.error is not None:
+            ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
+            return replace(_verdict(name, ruling, rulebook, spec), by_error=True)
+        if not step.why:
+            return replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
+    return None
 
 
 def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Iterator[Step]:

@@ -15,8 +15,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.contracts.messages import AbandonCall, ApprovalRule, ToolCall
 from placet.policy.rules import CallFacts, Verdict
-from placet.policy.rules.call import facts_from
-from placet.policy.rules.history import COUNTERS
+from placet.policy.rules.call import COUNTERS, facts_from
 from placet.policy.rules.staging import StagedEntry, StageTerms, terms_of
 from placet.policy.tables import VERDICTS
 from placet.runtime.queries import load_queries, query

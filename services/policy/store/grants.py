@@ -17,7 +17,7 @@ from placet.domain.approvers import person_id
 from placet.domain.catalog import ToolSpec
 from placet.domain.grants import SCOPES
 from placet.policy.rules import CallFacts
-from placet.policy.rules.grants import Entry, Grant, subject_of
+from placet.policy.rules.grants import Entry, Grant, subjects_of
 from placet.policy.states import GrantState, grant_state
 from placet.policy.tables import GRANT_USES, GRANTS
 from placet.runtime.work import Work
@@ -36,22 +36,25 @@ _WORKING_KEY = sa.exists().where(_KEYS.c.key_id == GRANTS.c.key_id, _KEYS.c.revo
 _PROVED = sa.or_(GRANTS.c.key_id.is_(None), _WORKING_KEY)
 _EXPIRED = (GRANTS.c.expires_at <= sa.func.clock_timestamp()).label("expired")
 _IS_VOID = GRANTS.c.void_at.is_not(None).label("void")
+#: Of a grant that is not used up, revoked, void, over or given with a key that is revoked.
+_USABLE = (
+    GRANTS.c.uses_left > 0,
+    GRANTS.c.revoked_at.is_(None),
+    GRANTS.c.void_at.is_(None),
+    GRANTS.c.expires_at > sa.func.clock_timestamp(),
+    _PROVED,
+)
 
 
 def _find_statement() -> sa.Select[Any]:
-    """Find grants for a call that are not used up, revoked, over or given with a key that is revoked.
-
-    The one that ends first comes first.
-    """
+    """Find usable grants for a call; the one that ends first comes first."""
     c = GRANTS.c
     names = ("tenant", "tool", "schema_digest", "tool_digest", "rule")
     subjects = sa.or_(*(sa.and_(c.scope == scope, c.subject == sa.bindparam(f"{scope}_subject")) for scope in SCOPES))
     columns = ("grant_id", "owner", "key_id", "scope", "bounds", "arguments", "given_at", "expires_at")
     return (
         sa.select(*(c[name] for name in columns))
-        .where(*(c[name] == sa.bindparam(name) for name in names), subjects)
-        .where(c.uses_left > 0, c.revoked_at.is_(None), c.void_at.is_(None))
-        .where(c.expires_at > sa.func.clock_timestamp(), _PROVED)
+        .where(*(c[name] == sa.bindparam(name) for name in names), subjects, *_USABLE)
         .order_by(c.expires_at, c.grant_id)
         .limit(CONSIDERED_MAX)
     )
@@ -61,14 +64,7 @@ def _use_statement() -> sa.Executable:
     """Take one use of a locked grant that still is one, and keep for which call: no use without its row."""
     used = (
         sa.update(GRANTS)
-        .where(
-            GRANTS.c.grant_id == sa.bindparam("using"),
-            GRANTS.c.uses_left > 0,
-            GRANTS.c.revoked_at.is_(None),
-            GRANTS.c.void_at.is_(None),
-            GRANTS.c.expires_at > sa.func.clock_timestamp(),
-            _PROVED,
-        )
+        .where(GRANTS.c.grant_id == sa.bindparam("using"), *_USABLE)
         .values(uses_left=GRANTS.c.uses_left - 1)
         .returning(GRANTS.c.grant_id, GRANTS.c.tenant, GRANTS.c.uses_left)
         .cte("used")
@@ -156,7 +152,7 @@ async def add_grant(work: Work, asked: GrantAsked, entry: Entry, given_at: datet
         "tool": call.tool,
         "schema_digest": call.schema_digest,
         "tool_digest": entry.tool_digest,
-        "subject": subject_of(asked.scope, tenant=asked.tenant, agent=call.agent, conversation_id=call.conversation_id),
+        "subject": subjects_of(call)[asked.scope],
         "arguments": call.arguments,
         "shown_arguments": entry.shown_arguments,
         "rulebook_digest": asked.rulebook_digest,
@@ -169,19 +165,13 @@ async def add_grant(work: Work, asked: GrantAsked, entry: Entry, given_at: datet
 
 async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, tool_digest: str) -> list[Grant]:
     """Return the grants that may cover a call held by `rule`."""
-    subjects = {
-        f"{scope}_subject": subject_of(
-            scope, tenant=call.tenant, agent=call.agent, conversation_id=call.conversation_id
-        )
-        for scope in SCOPES
-    }
     values = {
         "tenant": call.tenant,
         "tool": call.tool,
         "schema_digest": spec.schema_digest,
         "tool_digest": tool_digest,
         "rule": rule,
-        **subjects,
+        **{f"{scope}_subject": subject for scope, subject in subjects_of(call).items()},
     }
     found = (await work.connection.execute(_FIND, values)).mappings()
     return [Grant(**{**row, "arguments": parse_arguments(row["arguments"])}) for row in found]
@@ -205,64 +195,42 @@ async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Voided:
-    """A grant that lets nothing through any more, whatever the rulebook says later."""
+class Changed:
+    """A grant that was used less, taken back or made void."""
 
     tenant: str
     grant_id: str
-    reason: str
+    uses_left: int
     #: Where the grant was before.
     before: GrantState
+    #: Why it is void.
+    reason: str = ""
 
 
-async def void_changed(work: Work, tools: Mapping[str, str]) -> list[Voided]:
+async def void_changed(work: Work, tools: Mapping[str, str]) -> list[Changed]:
     """Make every grant void whose tool has another entry now, or none; `tools`: name -> digest of its entry."""
     values = {"tools": list(tools), "digests": list(tools.values())}
     rows = await work.connection.execute(_VOID, values)
     return [
-        Voided(
-            row.tenant,
-            row.grant_id,
-            row.void_reason,
-            grant_state(row.uses_left, expired=False, revoked=False, void=False),
-        )
-        for row in rows
+        Changed(row.tenant, row.grant_id, row.uses_left, grant_state(row.uses_left), row.void_reason) for row in rows
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """A use that came back."""
-
-    grant_id: str
-    uses_left: int
-    #: Where the grant was before.
-    before: GrantState
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """A grant that was taken back."""
-
-    uses_left: int
-    #: Where the grant was before.
-    before: GrantState
-
-
-async def return_use(work: Work, tenant: str, call_id: str) -> Returned | None:
+async def return_use(work: Work, tenant: str, call_id: str) -> Changed | None:
     """Give back the use that a call took and did not need; None where it took none, or gave it back before."""
     values = {"ended": call_id, "of_tenant": tenant}
     row = (await work.connection.execute(_RETURN, values)).one_or_none()
     if row is None:
         return None
     before = grant_state(row.uses_left - 1, expired=row.expired, revoked=row.revoked, void=row.void)
-    return Returned(row.grant_id, row.uses_left, before)
+    return Changed(tenant, row.grant_id, row.uses_left, before)
 
 
-async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> Revoked | None:
+async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> Changed | None:
     """Revoke a grant; return what it was before, or None where there is none to revoke."""
     values = {"revoking": grant_id, "of_tenant": tenant, "by": by}
     row = (await work.connection.execute(_REVOKE, values)).one_or_none()
     if row is None:
         return None
-    return Revoked(row.uses_left, grant_state(row.uses_left, expired=row.expired, revoked=False, void=row.void))
+    before = grant_state(row.uses_left, expired=row.expired, void=row.void)
+    return Changed(tenant, grant_id, row.uses_left, before)

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from placet.notifier.channels.webhook_posting import Poster
+from placet.notifier.channels.webhook import Poster
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
 from placet.notifier.states import State

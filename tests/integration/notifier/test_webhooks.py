@@ -15,8 +15,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from placet.contracts.messages import RetryWebhookEvent
 from placet.notifier.channels import ChannelFailed
-from placet.notifier.channels.webhook import WebhookChannel
-from placet.notifier.channels.webhook_posting import Poster
+from placet.notifier.channels.webhook import Poster, WebhookChannel
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
 from placet.notifier.webhook_endpoints import Endpoint

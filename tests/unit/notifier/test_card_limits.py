@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.notifier import card_limits, pacing
+from placet.notifier import card_limits
 from placet.notifier.card_limits import Limits
 from placet.notifier.cards import Address
 from placet.notifier.quiet_hours import quiet_hours
@@ -78,10 +78,10 @@ def test_a_minute_never_sends_more_than_its_pace(per_minute: int, cards: int) ->
     until, sent = {("acme", "wall"): NOON}, 0
     for second in range(60):
         due = [waiting(number) for number in range(cards)]
-        now, changed = pacing.in_pace(due, until, {"wall": per_minute}, NOON + timedelta(seconds=second))
+        now, changed = card_limits.in_pace(due, until, {"wall": per_minute}, NOON + timedelta(seconds=second))
         until |= changed
         sent += len(now)
-    assert sent <= per_minute + per_minute * pacing.BURST_SECONDS / 60 + 1
+    assert sent <= per_minute + per_minute * card_limits.BURST_SECONDS / 60 + 1
 
 
 @pytest.mark.parametrize(

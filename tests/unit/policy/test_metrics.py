@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY
 
-from placet.policy.metrics import count
+from placet.policy.records import count
 from placet.runtime.work import Change
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placet.policy.states import GrantEvent, GrantState, grant_after, grant_state
+from placet.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_state
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_what_comes_too_late_leaves_a_grant_where_it_is(
     before: GrantState, event: GrantEvent, after: GrantState
 ) -> None:
     """A use that comes back to a grant that is over opens it no more."""
-    assert after == grant_after(before, event)
+    assert after == GRANT_MACHINE.after(before, event)
