@@ -21,7 +21,7 @@ from bench.processor import POSTGRES_URL
 from bench.report import say
 from placet.deploy.migrations import migrate
 from placet.gateway.admin import store as admin
-from placet.gateway.audit.history import Asked, load_page
+from placet.gateway.audit.history import load_page
 from placet.gateway.jobs import store as jobs
 from placet.gateway.operators import store as operators
 from placet.runtime.database import Database
@@ -185,7 +185,7 @@ def _calls(**filters: Any) -> Act:
 
 
 async def _history(connection: Connection) -> object:
-    return await load_page(connection, Asked(_TENANT), None, PAGE)
+    return await load_page(connection, {"tenant": _TENANT}, None, PAGE)
 
 
 async def _held(connection: Connection) -> object:

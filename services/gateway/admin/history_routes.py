@@ -156,19 +156,20 @@ def _decoded(text: str) -> dict[str, int]:
     return {service: number for service, number in zip(ORDER, found, strict=True) if number}
 
 
-def _asked(caller: Caller, filters: Filters) -> history.Asked:
-    return history.Asked(caller.tenant, **{name: getattr(filters, name) for name in Filters.model_fields})
+def _asked(caller: Caller, filters: Filters) -> dict[str, Any]:
+    given = {name: value for name in Filters.model_fields if (value := getattr(filters, name))}
+    return {"tenant": caller.tenant, **given}
 
 
 async def _page(
-    deps: Deps, asked: history.Asked, places: Mapping[str, int] | None, most: int
+    deps: Deps, asked: Mapping[str, Any], places: Mapping[str, int] | None, most: int
 ) -> tuple[list[HistoryRowOut], dict[str, int] | None]:
     async with reading(deps.runtime.database) as connection:
         rows, following = await history.load_page(connection, asked, places, most)
     return [_out(row) for row in rows], following
 
 
-async def _each_page(deps: Deps, asked: history.Asked) -> AsyncIterator[list[HistoryRowOut]]:
+async def _each_page(deps: Deps, asked: Mapping[str, Any]) -> AsyncIterator[list[HistoryRowOut]]:
     """Yield the pages of an export; none of them keeps a connection while the client reads."""
     places: dict[str, int] | None = None
     while True:

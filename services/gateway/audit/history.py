@@ -8,7 +8,7 @@ costs the same however large they are and however rare what is looked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,29 +23,6 @@ LOOKED_AT = 10_000
 SLACK = timedelta(minutes=1)
 #: Behind every id that a row can have.
 NEWEST = 2**63
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Whose history, and which of its rows; an empty text asks for any."""
-
-    tenant: str
-    service: str = ""
-    machine: str = ""
-    event: str = ""
-    actor: str = ""
-    subject_id: str = ""
-    call_id: str = ""
-    #: From when on, and before when.
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def filters(self) -> dict[str, Any]:
-        """What is asked of each row, by the name of its condition."""
-        return {
-            each.name: value for each in fields(self) if each.name != "service" and (value := getattr(self, each.name))
-        }
 
 
 @dataclass(slots=True)
@@ -88,16 +65,17 @@ def merged(streams: Sequence[Stream], most: int) -> list[Row]:
 
 
 async def load_page(
-    connection: Connection, asked: Asked, places: Mapping[str, int] | None, most: int
+    connection: Connection, asked: Mapping[str, Any], places: Mapping[str, int] | None, most: int
 ) -> tuple[list[Row], dict[str, int] | None]:
     """Return rows from before `places` on (None: the newest), and the places of the next page; None: it is the last.
 
+    `asked` has a tenant and what else is asked of rows: a `service`, and what `store.load_changes` filters by.
     A page may hold fewer rows than `most`, even none, while there is more to look through.
     """
     streams: dict[str, Stream] = {}
     for service in store.ORDER:
         before = NEWEST if places is None else places.get(service, 0)
-        if before and asked.service in {"", service}:
+        if before and asked.get("service", service) == service:
             streams[service] = await _stream(connection, service, asked, before, most)
     rows = merged(list(streams.values()), most)
     following = {service: each.following for service, each in streams.items() if each.following}
@@ -119,11 +97,12 @@ async def stretch(
     return lowest, min(before, highest + 1)
 
 
-async def _stream(connection: Connection, service: str, asked: Asked, before: int, most: int) -> Stream:
-    lowest, before = await stretch(connection, service, asked.since, asked.until, before)
-    floor = lowest if asked.call_id else max(lowest, before - LOOKED_AT)
+async def _stream(connection: Connection, service: str, asked: Mapping[str, Any], before: int, most: int) -> Stream:
+    lowest, before = await stretch(connection, service, asked.get("since"), asked.get("until"), before)
+    floor = lowest if "call_id" in asked else max(lowest, before - LOOKED_AT)
     # One more than the page holds: then not all can be taken, and the next page goes on where this one ends.
-    rows = await store.load_changes(connection, service, asked.filters, (floor, before), most + 1)
+    filters = {name: value for name, value in asked.items() if name != "service"}
+    rows = await store.load_changes(connection, service, filters, (floor, before), most + 1)
     older = await store.newest_before(connection, service, floor) if floor > lowest and len(rows) <= most else None
     if older is None or older < lowest:
         return Stream(rows, before, floor, None)

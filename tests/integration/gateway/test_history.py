@@ -18,7 +18,7 @@ from placet.domain.directory import Directory, Person
 from placet.gateway.admin import history_routes
 from placet.gateway.admin.limit_routes import LimitPage
 from placet.gateway.audit import history
-from placet.gateway.audit.history import Asked, Stream, load_page, merged
+from placet.gateway.audit.history import Stream, load_page, merged
 from placet.runtime.database import Database
 from tests.integration.gateway.test_inbox_page import signed_in
 from tests.support.gateway import House, insert, open_house
@@ -241,7 +241,7 @@ async def test_the_real_view_gives_the_same(database_url: str) -> None:
             )
     database = Database(database_url, service="gateway")
     try:
-        asked = Asked("acme", since=NOW + timedelta(hours=10), until=NOW + timedelta(hours=12))
+        asked = {"tenant": "acme", "since": NOW + timedelta(hours=10), "until": NOW + timedelta(hours=12)}
         async with database.single() as connection:
             rows, following = await load_page(connection, asked, None, 4)
             rest, end = await load_page(connection, asked, following, 4)
