@@ -7,8 +7,8 @@ WHERE tenant = :tenant AND conversation_id = :conversation_id AND ended_at IS NU
 RETURNING holder_revision
 
 -- name: list_held
-SELECT c.conversation_id, c.holder, c.operator, c.held_since, c.held_reason, c.agent, c.language,
-    newest.text, newest.role, newest.at
+SELECT c.conversation_id, c.holder, c.operator, c.held_since, c.held_reason AS reason, c.agent, c.language,
+    newest.text AS newest_text, newest.role AS newest_role, newest.at AS newest_at
 FROM (
     -- The constant is `placet.gateway.store.paging.ROWS_MAX`.
     SELECT * FROM gateway.conversations AS c

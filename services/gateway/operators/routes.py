@@ -12,13 +12,13 @@ from placet.contracts.messages.conversations import Holder
 from placet.gateway.conversations.holder import Held
 from placet.gateway.http.callers import After, CallerOf, ConversationId, DepsOf, Limit
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of
+from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
-from placet.gateway.operators.store import Escalated, list_held
+from placet.gateway.operators.store import list_held
 from placet.gateway.states import State
 from placet.gateway.store import reading
-from placet.gateway.store.paging import Cursor, encode_cursor
+from placet.gateway.store.read import Row
 
 router = APIRouter(prefix="/v1/conversations", tags=["operators"], route_class=StrictRoute)
 
@@ -69,7 +69,8 @@ async def list_them(
     state = State(holder) if holder else None
     async with reading(deps.runtime.database) as connection:
         found = await list_held(connection, caller.tenant, state, after=cursor_of(cursor), limit=limit + 1)
-    return HeldPage(items=[_held_out(each) for each in found[:limit]], next=next_page(found, limit))
+    following = next_of(found, limit, "held_since", "conversation_id")
+    return HeldPage(items=[_held_out(each) for each in found[:limit]], next=following)
 
 
 @router.post("/{conversation_id}/takeover", responses=described(401, 403, 404, 409, 503))
@@ -84,29 +85,8 @@ async def release(deps: DepsOf, caller: CallerOf, conversation_id: ConversationI
     return _holder_out(conversation_id, await deps.operators.release(caller, conversation_id))
 
 
-def next_page(found: list[Escalated], limit: int) -> str | None:
-    """Return the cursor after the last of `limit` rows, None where there are no more."""
-    if len(found) <= limit:
-        return None
-    last = found[limit - 1]
-    return encode_cursor(Cursor(last.held_since, last.conversation_id))
-
-
-def _held_out(each: Escalated) -> HeldOut:
-    return HeldOut.model_validate(
-        {
-            "id": each.conversation_id,
-            "holder": each.holder,
-            "operator": each.operator or None,
-            "held_since": each.held_since,
-            "reason": each.reason,
-            "agent": each.agent,
-            "language": each.language,
-            "newest_text": each.newest,
-            "newest_role": each.newest_role,
-            "newest_at": each.newest_at,
-        }
-    )
+def _held_out(row: Row) -> HeldOut:
+    return HeldOut.model_validate({**row, "id": row["conversation_id"], "operator": row["operator"] or None})
 
 
 def _holder_out(conversation_id: str, held: Held) -> HolderOut:

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from placet.gateway.conversations.holder import Held
 from placet.gateway.conversations.store import TITLE_MAX, Conversation
 from placet.gateway.states import MACHINE, State
 from placet.gateway.store.paging import Cursor
+from placet.gateway.store.read import Row
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
-
-
-@dataclass(frozen=True, slots=True)
-class Escalated:
-    """One conversation that people hold, in a list."""
-
-    conversation_id: str
-    holder: str
-    operator: str
-    held_since: datetime
-    reason: str
-    agent: str
-    language: str
-    #: How its newest message of anybody begins, and when it was written; None where nobody has written yet.
-    newest: str | None
-    newest_role: str | None
-    newest_at: datetime | None
-
 
 QUERIES = load_queries(__file__)
 
@@ -53,8 +33,11 @@ async def move_holder(connection: Connection, conversation: Conversation, after:
 
 async def list_held(
     connection: Connection, tenant: str, state: State | None, *, after: Cursor | None = None, limit: int
-) -> list[Escalated]:
-    """Return conversations that people hold, those held last first; `state` narrows to one way of holding."""
+) -> list[Row]:
+    """Return conversations that people hold, those held last first; `state` narrows to one way of holding.
+
+    With each stands how its newest message of anybody begins, `newest_text`; None where nobody has written yet.
+    """
     rows = await connection.run(
         QUERIES.list_held,
         tenant=tenant,
@@ -64,4 +47,4 @@ async def list_held(
         most=limit,
         title_max=TITLE_MAX,
     )
-    return [Escalated(*row) for row in rows]
+    return [dict(row) for row in rows]

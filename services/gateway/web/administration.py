@@ -156,7 +156,7 @@ async def _sheet(
         exported = sheet.query(asked)
     except (ValueError, OverflowError):
         status, more = 400, {**more, "fault": text(caller.language, "That was not valid.")}
-    values = {"fault": "", "invalid": False, "made": None, "sent": ""} | more
+    values: dict[str, Any] = {"fault": "", "invalid": False, "made": None, "sent": ""} | more
     if "who" in sheet.filters.values():
         named = [row[column] for row in rows for column, kind in sheet.columns.items() if kind == "who"]
         values["people"] = await suggested(deps, caller, named)
@@ -166,7 +166,6 @@ async def _sheet(
     return render(
         "sheet.html",
         status,
-        language=caller.language,
         **common(caller, name),
         sheet=sheet,
         rows=rows,
@@ -188,8 +187,8 @@ async def _one(
     if sheet.show is None:
         raise Refused("There is no such thing.", status=404, kind="not-found")
     row = await sheet.show(deps, caller, row_id)
-    values = {"sheet": sheet, "row": row, "fault": fault, "invalid": invalid}
-    return render("sheet_row.html", status, language=caller.language, **common(caller, name), **values)
+    values: dict[str, Any] = {"sheet": sheet, "row": row, "fault": fault, "invalid": invalid}
+    return render("sheet_row.html", status, **common(caller, name), **values)
 
 
 async def _rulebook(
@@ -197,11 +196,10 @@ async def _rulebook(
 ) -> HTMLResponse:
     caller.need(Scope.ADMIN)
     past = (await activations(deps, caller, ACTIVATIONS_MAX, None))["items"] if caller.of_house else []
-    values = {"wish": "", "report": None, "fault": ""} | more
+    values: dict[str, Any] = {"wish": "", "report": None, "fault": ""} | more
     return render(
         "rulebook.html",
         400 if empty else 200,
-        language=caller.language,
         **common(caller, "rulebook"),
         past=past,
         house=caller.of_house,

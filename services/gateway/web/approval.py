@@ -28,7 +28,7 @@ from placet.gateway.web.editing import edit_form
 from placet.gateway.web.inbox import Told, back_of, led_back
 from placet.gateway.web.people import suggested
 from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import waiting_of
 from placet.gateway.web.words import lined
@@ -116,7 +116,6 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
     return render(
         "approval.html",
         status,
-        language=caller.language,
         caller=caller,
         here="inbox",
         card=card,
@@ -134,7 +133,6 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         left=aside.left,
         done=aside.done,
         sent=bool(aside.sent),
-        set_up=set_up_was_run(),
         undo_seconds=deps.settings.gateway_undo_seconds,
         back="",
     )

@@ -66,7 +66,6 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     duty = DutyNow(deps.directory(), caller.language, datetime.now(UTC))
     return render(
         "pane.html",
-        language=caller.language,
         waiting=await approvals_out(waiting, deps.directory()),
         drawn=drawn,
         plans=plans,
@@ -165,8 +164,17 @@ async def _card(
     may_decide = caller.may(Scope.DECIDE) and card.mine
     if place == "chat" and may_decide and card.open:
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed)
-    values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
-    values["comments"] = place == "chat" and (caller.may(Scope.DECIDE) or caller.person == approval.requester)
-    values |= {"shown": card.shown, "plan": card.plan, "left": left}
-    values["on_duty"] = card.on_duty
-    return render("card.html", language=caller.language, **values, edit=edit)
+    return render(
+        "card.html",
+        caller=caller,
+        approval=approval,
+        place=place,
+        notice=notice,
+        may_decide=may_decide,
+        comments=place == "chat" and (caller.may(Scope.DECIDE) or caller.person == approval.requester),
+        shown=card.shown,
+        plan=card.plan,
+        left=left,
+        on_duty=card.on_duty,
+        edit=edit,
+    )

@@ -56,4 +56,4 @@ async def write_and_return(deps: DepsOf, caller: SignedIn, approval_id: PathId, 
 async def _shown(deps: Deps, caller: Caller, row: Row, place: str) -> HTMLResponse:
     comments = await comments_of(deps, caller, row)
     values = {"comments": comments, "approval_id": row["approval_id"], "asker": row["requester"], "place": place}
-    return render("comments.html", language=caller.language, caller=caller, **values)
+    return render("comments.html", caller=caller, **values)

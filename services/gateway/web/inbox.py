@@ -36,7 +36,7 @@ from placet.gateway.store.paging import encode_cursor
 from placet.gateway.store.read import Row, load_approvals
 from placet.gateway.web.asked import ALL, PAGE, Asked, asked_of, chips_of, facets_of, orders, said
 from placet.gateway.web.cards import do_as_asked
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import DIFFERING_MAX, Group, Waiting, grouped, waiting_of
 from placet.surfaces.texts import text
@@ -64,7 +64,6 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
     return render(
         "inbox.html",
         400 if asked.query is None else 200,
-        language=caller.language,
         caller=caller,
         here="inbox",
         asked=asked,
@@ -86,7 +85,6 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         done=next(iter(told), None),
         sent=bool(sent),
         now=now,
-        set_up=set_up_was_run(),
         undo_seconds=deps.settings.gateway_undo_seconds,
         back=asked.link(cursor=asked.cursor, whole="1" if asked.whole else ""),
     )
@@ -100,7 +98,7 @@ async def cards(deps: DepsOf, caller: SignedIn, seen: Seen) -> HTMLResponse:
     rows = await _rows(deps, caller, list(revisions))
     news = [row for row in rows if row["state"] != "pending" or str(row["revision"]) != revisions[row["approval_id"]]]
     found = await _with_votes(deps, caller, news)
-    return render("inbox_cards.html", language=caller.language, cards=found, caller=caller, back="/inbox")
+    return render("inbox_cards.html", cards=found, caller=caller, back="/inbox")
 
 
 @router.post("/{approval_id}/card")
@@ -109,8 +107,7 @@ async def decide_in_place(deps: DepsOf, caller: SignedIn, approval_id: PathId, f
     caller.need(Scope.DECIDE)
     notice = await do_as_asked(deps, caller, await deps.decisions.find(caller, approval_id), form)
     (found,) = await _with_votes(deps, caller, [await deps.decisions.find(caller, approval_id)])
-    values = {"card": found, "caller": caller, "back": "/inbox", "notice": notice}
-    return render("inbox_card.html", language=caller.language, **values)
+    return render("inbox_card.html", card=found, caller=caller, back="/inbox", notice=notice)
 
 
 @router.post("/decisions")
@@ -144,12 +141,10 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
     now = {card.approval.id: card for card in await _cards(deps, caller, list(chosen))}
     return render(
         "batch.html",
-        language=caller.language,
         caller=caller,
         here="inbox",
         outcomes=[(now.get(card.approval.id, card), fault) for card, fault in zip(cards, faults, strict=True)],
         missing=len(chosen) - len(cards),
-        set_up=set_up_was_run(),
         back=back_of(field(form, "back")),
     )
 

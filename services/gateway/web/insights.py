@@ -40,7 +40,6 @@ async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
     took = [sum(column) for column in zip(*(each.histogram for each in found.rules), strict=True)]
     return render(
         "insights.html",
-        language=caller.language,
         **common(caller, "insights"),
         found=found,
         days=days,
@@ -95,7 +94,7 @@ async def _suggestion(
         async with reading(deps.runtime.database) as connection:
             waiting = await waits(connection, caller.tenant, agent)
     values |= {"proposes": agent, "proposal_id": new_id(), "waiting": waiting}
-    return render("suggestion.html", status, language=caller.language, **common(caller, "insights"), **values)
+    return render("suggestion.html", status, **common(caller, "insights"), **values)
 
 
 def _ends(rule: RuleNumbers) -> list[int]:

@@ -18,7 +18,7 @@ from placet.gateway.jobs import store
 from placet.gateway.jobs.routes import cancel_job, whole_job, whose_jobs
 from placet.gateway.store import reading
 from placet.gateway.web.job_picture import picture
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, render
 
 router = APIRouter(prefix="/jobs", include_in_schema=False, route_class=PageRoute)
 
@@ -39,13 +39,11 @@ async def show_list(deps: DepsOf, caller: SignedIn, cursor: Cursor = None) -> HT
         found = await store.list_jobs(connection, caller.tenant, whose=whose, state=None, after=place, limit=PAGE + 1)
     return render(
         "jobs.html",
-        language=caller.language,
         caller=caller,
         here="jobs",
         found=found[:PAGE],
         following=next_of(found, PAGE, "created_at", "job_id"),
         cursor=cursor,
-        set_up=set_up_was_run(),
     )
 
 
@@ -61,7 +59,6 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
     thrown_out = [(task, each) for task, each in tried if each.state in {"flagged", "conflicted", "lost"}]
     return render(
         "job.html",
-        language=caller.language,
         caller=caller,
         here="jobs",
         job=job,
@@ -74,7 +71,6 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         asked_again=sum(each.asked_again for _, each in tried),
         lines=list(reversed(lines)),
         may_cancel=job.ended_at is None and caller.may(Scope.CHAT),
-        set_up=set_up_was_run(),
     )
 
 

@@ -20,15 +20,15 @@ from placet.gateway.conversations.items import READ_BY_PEOPLE
 from placet.gateway.conversations.store import find_conversation, tail
 from placet.gateway.dialects.posted import MESSAGE_ID
 from placet.gateway.http.callers import DepsOf, PathId
-from placet.gateway.http.pages import cursor_of
+from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.operators.routes import HeldState, next_page
+from placet.gateway.operators.routes import HeldState
 from placet.gateway.operators.service import Answer
 from placet.gateway.operators.store import list_held
 from placet.gateway.states import State
 from placet.gateway.store import reading
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.words import title_of
 from placet.surfaces.texts import text as translated
 
@@ -52,10 +52,9 @@ async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cur
     state = State(holder) if holder else None
     async with reading(deps.runtime.database) as connection:
         found = await list_held(connection, caller.tenant, state, after=cursor_of(cursor), limit=PAGE + 1)
-    following = next_page(found, PAGE)
+    following = next_of(found, PAGE, "held_since", "conversation_id")
     return render(
         "operator.html",
-        language=caller.language,
         caller=caller,
         here="operator",
         found=found[:PAGE],
@@ -64,7 +63,6 @@ async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cur
         address=_address(holder, cursor),
         newest=_address(holder, None),
         following=_address(holder, following) if following else None,
-        set_up=set_up_was_run(),
     )
 
 
@@ -147,7 +145,6 @@ async def _page(
     return render(
         "operator_talk.html",
         fault.status if fault else 200,
-        language=caller.language,
         caller=caller,
         here="operator",
         conversation=conversation,
@@ -159,7 +156,6 @@ async def _page(
         mine=conversation.operator == caller.person,
         fault=title_of(fault, caller.language) if fault else "",
         text=text,
-        set_up=set_up_was_run(),
     )
 
 

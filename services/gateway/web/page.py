@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Annotated
 
@@ -19,9 +18,10 @@ from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.web import words
-from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, SignedIn, render
+from placet.gateway.web.shown import tools_of
 from placet.gateway.web.staged import staged_values
-from placet.gateway.web.suggestions import suggestions, tools_of
+from placet.gateway.web.suggestions import suggestions
 
 router = APIRouter(include_in_schema=False)
 #: What a browser's address leads to: its errors are pages.
@@ -51,10 +51,9 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         said = await tail(connection, *place, SAID_MAX, ["message"]) if conversation_id else []
         staged = await staged_values(connection, deps, caller, conversation_id)
     agents = deps.agents.of(caller.tenant)
-    tools = frozenset[str]() if conversation_id else await asyncio.to_thread(tools_of, deps.settings.rulebook)
+    tools = () if conversation_id else await tools_of(deps.settings.rulebook)
     return render(
         "page.html",
-        language=caller.language,
         here="chat",
         notice="",
         recent=recent,
@@ -62,7 +61,6 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         suggested=suggestions(agents, tools),
         said=[item for item in said if item.data["text"]],
         may_decide=caller.may(Scope.DECIDE),
-        set_up=set_up_was_run(),
         **staged,
     )
 
@@ -72,7 +70,7 @@ async def list_recent(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     """Show the newest conversations of who is signed in."""
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
-    return render("recent.html", language=caller.language, recent=recent)
+    return render("recent.html", caller=caller, recent=recent)
 
 
 @router.get("/ui/events")

@@ -71,7 +71,7 @@ async def arguments(deps: DepsOf, caller: SignedIn, conversation_id: PathId, cal
         found = await load_entry_arguments(connection, caller.tenant, conversation_id, call_id)
     if found is None:
         raise Refused("There is no such staged change.", status=404, kind="not-found")
-    return render("all_arguments.html", language=caller.language, arguments=found)
+    return render("all_arguments.html", caller=caller, arguments=found)
 
 
 @router.get("/{conversation_id}/entries/{call_id}/{ordinal}")
@@ -86,4 +86,4 @@ async def diff(
     if change is None:
         raise Refused("There is no such staged change.", status=404, kind="not-found")
     shown = {"lines": diff_lines(change["diff"]), "cut": change["cut"], "more": not_shown(change)}
-    return render("diff.html", language=caller.language, change=change, **shown)
+    return render("diff.html", caller=caller, change=change, **shown)

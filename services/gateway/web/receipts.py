@@ -11,7 +11,7 @@ from placet.contracts.receipts import PARTS, verify
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.identity.keys import Scope
 from placet.gateway.receipts.receipt import make_receipt
-from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, SignedIn, render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -26,10 +26,8 @@ async def show(deps: DepsOf, caller: SignedIn, call_id: PathId) -> HTMLResponse:
     moments = [receipt["proposal"]["proposed_at"], receipt["result"]["answered_at"]]
     return render(
         "receipt.html",
-        language=caller.language,
         caller=caller,
         here="",
-        set_up=set_up_was_run(),
         receipt=receipt,
         command=f"placet receipt verify receipt-{call_id}.json --keys public.json",
         parts=parts,

@@ -33,7 +33,7 @@ from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
 from placet.surfaces.card import again_words
-from placet.surfaces.texts import language_of, moment, plural, text
+from placet.surfaces.texts import LANGUAGES, language_of, moment, plural, text
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -79,6 +79,7 @@ def _templates(language: str) -> Environment:
         tn=partial(plural, language),
         at=partial(moment, language),
         script_words=script_words(language),
+        set_up=set_up_was_run,
     )
     return made
 
@@ -96,14 +97,21 @@ def _translated(language: str, said: str, **values: Any) -> Markup:
 
 
 def render(
-    template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, *, language: str, **values: Any
+    template: str,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    /,
+    *,
+    caller: Caller | None = None,
+    language: str = LANGUAGES[0],
+    **values: Any,
 ) -> HTMLResponse:
-    """Return a template as an answer, in a language of LANGUAGES."""
+    """Return a template as an answer: in the language of the `caller` who reads it, else in the one that is given."""
     values.setdefault("now", datetime.now(UTC))
-    caller = values.get("caller")
-    token = _PEOPLE.set(caller.people if isinstance(caller, Caller) else {})
+    token = _PEOPLE.set(caller.people if caller else {})
     try:
-        page = _templates(language).get_template(template).render(values)
+        templates = _templates(caller.language if caller else language)
+        page = templates.get_template(template).render(values, caller=caller)
     finally:
         _PEOPLE.reset(token)
     return HTMLResponse(page, status, headers)

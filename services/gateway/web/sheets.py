@@ -24,7 +24,6 @@ from placet.gateway.approvals.tool_call_routes import CallState
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.web.render import set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.words import lasting, uncounted
 from placet.surfaces.duty import duty_now, hours_words
@@ -358,4 +357,4 @@ def sheet_of(name: str, caller: Caller) -> Sheet:
 def common(caller: Caller, name: str) -> dict[str, Any]:
     """Return what every page of administrators is given."""
     nouns = [each.name for each in SHEETS.values() if caller.of_house or not each.of_house]
-    return {"caller": caller, "here": "admin", "nouns": nouns, "noun": name, "set_up": set_up_was_run()}
+    return {"caller": caller, "here": "admin", "nouns": nouns, "noun": name}

@@ -10,11 +10,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.contracts.errors import Refused
+from placet.domain.approvers import identity_of
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import wished
 from placet.gateway.identity.auth import COOKIE, cookie_name, same_site
-from placet.gateway.identity.keys import parse_secret, person_id
+from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder
 from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, ATTEMPT_SECONDS, LINKS, person_of
 from placet.gateway.identity.store.keys import find_keys, newest_admin_key
@@ -84,7 +85,7 @@ async def come_from_provider(request: Request, deps: DepsOf) -> Response:
         title = text(language, "Your account is not known here")
         response: Response = error_page(language, 403, title, text(language, told))
     else:
-        holder = Holder(deps.settings.gateway_oidc_tenant, person_id(person.id), "oidc")
+        holder = Holder(deps.settings.gateway_oidc_tenant, identity_of(person.id), "oidc")
         response = await _begin(request, deps, holder, back)
     _set(response, deps, ATTEMPT, "", 0)
     return response
@@ -114,14 +115,15 @@ async def sign_out(deps: DepsOf, caller: SignedIn, _: Posted) -> Response:
 
 
 def _door(request: Request, deps: Deps, back: str, fault: str = "") -> HTMLResponse:
-    values = {"fault": fault, "provider": deps.provider is not None, "back": _place(back)}
-    return render("sign_in.html", 401 if fault else 200, language=wished(request), **values)
+    status, has_provider = 401 if fault else 200, deps.provider is not None
+    language = wished(request)
+    return render("sign_in.html", status, language=language, fault=fault, provider=has_provider, back=_place(back))
 
 
 async def _holder(deps: Deps, key_id: str, method: Literal["key", "link"]) -> Holder:
     async with reading(deps.runtime.database) as connection:
         key = (await find_keys(connection, [key_id]))[key_id]
-    return Holder(key.tenant, person_id(key.person), method, key_id)
+    return Holder(key.tenant, identity_of(key.person), method, key_id)
 
 
 async def _begin(request: Request, deps: Deps, holder: Holder, back: str) -> Response:

@@ -100,4 +100,4 @@ async def _show(deps: Deps, caller: Caller, conversation_id: str, said: str = ""
         await check_for(connection, caller, conversation_id)
         values = await staged_values(connection, deps, caller, conversation_id)
     notice = text(caller.language, said) if said else ""
-    return render("staged.html", language=caller.language, notice=notice, **values)
+    return render("staged.html", notice=notice, **values)

@@ -77,7 +77,7 @@ async def banner(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     widest = sorted(active, key=lambda each: bool(each["tool"] or each["agent"]))
     lines, more = widest[:LINES_MAX], len(widest[LINES_MAX:])
     may_lift = caller.may(Scope.ADMIN)
-    return render("stops_banner.html", language=caller.language, active=lines, more=more, may_lift=may_lift)
+    return render("stops_banner.html", caller=caller, active=lines, more=more, may_lift=may_lift)
 
 
 async def _page(
@@ -99,7 +99,6 @@ async def _page(
     return render(
         "stops.html",
         status,
-        language=caller.language,
         **common(caller, "stops"),
         active=[stop_out(deps, row) for row in active],
         lifted=[stop_out(deps, row) for row in lifted],

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from placet.domain.agents import AgentEntry
-from placet.domain.catalog import load_catalog
-from placet.domain.yaml_source import RulebookInvalid
 
 #: By the tool that a suggestion needs.
 _EXAMPLES = {
@@ -23,14 +20,6 @@ def suggestions(agents: Mapping[str, AgentEntry], tools: Collection[str]) -> dic
     """Return texts by the agents that have some; `tools` are those of the rulebook."""
     found = {name: _of(entry, tools) for name, entry in agents.items()}
     return {name: texts for name, texts in found.items() if texts}
-
-
-def tools_of(rulebook: Path) -> frozenset[str]:
-    """Return the names of a rulebook's tools, none where it cannot be read: whoever runs it is told elsewhere."""
-    try:
-        return frozenset(load_catalog(rulebook))
-    except RulebookInvalid:
-        return frozenset()
 
 
 def _of(entry: AgentEntry, tools: Collection[str]) -> list[str]:
