@@ -159,23 +159,15 @@ class SlackDoor:
         row = await self._waiting(caller, click.subject)
         if not row["approval_rule"].get("edits"):
             raise Refused("The rule does not allow changing the arguments.", status=400, kind="invalid-decision")
-        if is_commit(row["tool"]):
-            await self._leave_out(click, row, acting)
-            return
-        if row["digest"] != click.subject.digest:
-            raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
-        fields = edit_form.edit_fields(_arguments(row), await self._spec(row))
-        if isinstance(fields, edit_form.NotHere):
-            raise Refused(self._not_here(row, fields, acting.locale), status=400, kind="invalid-decision")
+        _refuse_stale(row, click.subject)
+        try:
+            if is_commit(row["tool"]):
+                fields = edit_form.leave_fields(await self._plan(row), acting.locale)
+            else:
+                fields = edit_form.edit_fields(_arguments(row), await self._spec(row))
+        except edit_form.NotHere as why:
+            raise Refused(self._not_here(row, why, acting.locale), status=400, kind="invalid-decision") from why
         await acting.open(modals.edit_modal(row, fields, click.subject, click.place, acting.locale))
-
-    async def _leave_out(self, click: Click, row: Row, acting: Acting) -> None:
-        if row["digest"] != click.subject.digest:
-            raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
-        fields = edit_form.leave_fields(await self._plan(row), acting.locale)
-        if isinstance(fields, edit_form.NotHere):
-            raise Refused(self._not_here(row, fields, acting.locale), status=400, kind="invalid-decision")
-        await acting.open(modals.leave_modal(row, fields, click.subject, click.place, acting.locale))
 
     async def _left_out(self, submission: Submission, caller: Caller, row: Row, acting: Acting) -> None:
         """Decide a commit without what was checked; where more goes along, say what before anything is decided."""
@@ -216,8 +208,7 @@ class SlackDoor:
     async def _edited(self, submission: Submission, acting: Acting) -> None:
         caller = self._caller(submission.sender, submission.subject)
         row = await self._waiting(caller, submission.subject)
-        if row["digest"] != submission.subject.digest:
-            raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
+        _refuse_stale(row, submission.subject)
         if is_commit(row["tool"]):
             await self._left_out(submission, caller, row, acting)
             return
@@ -290,15 +281,20 @@ class SlackDoor:
     def _spoken(self, sender: Sender) -> Hearing:
         return hearing_of(sender, self.directory(), self.language)
 
-    def _not_here(self, row: Row, fields: edit_form.NotHere, locale: str) -> str:
+    def _not_here(self, row: Row, why: edit_form.NotHere, locale: str) -> str:
         """Return why arguments cannot be changed in Slack, and where they can."""
         words = "This call cannot be changed in Slack: {why}."
-        told = text(locale, words, why=text(locale, fields.why))
+        told = text(locale, words, why=text(locale, str(why)))
         page = self._page(row)
         return f"{told} {text(locale, 'Change it here: {page}', page=page)}" if page else told
 
     def _page(self, row: Row) -> str:
         return f"{self.public_url.rstrip('/')}/inbox/{row['approval_id']}" if self.public_url else ""
+
+
+def _refuse_stale(row: Row, subject: Subject) -> None:
+    if row["digest"] != subject.digest:
+        raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
 
 
 def reachable(slack: Slack) -> Slack:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
@@ -18,6 +17,7 @@ from placet.gateway.approvals.argument_fields import ArgumentField, NotAnArgumen
 from placet.gateway.slack.interactions import Input
 from placet.surfaces import block_kit as kit
 from placet.surfaces.block_kit import Block
+from placet.surfaces.leaves import path_of
 from placet.surfaces.plan import Plan, line_of
 from placet.surfaces.texts import text
 
@@ -36,33 +36,30 @@ GROUP, ENTRIES_MAX = 10, 300
 TEXT, JSON, CHOICE = "text", "json", "choice"
 
 
-@dataclass(frozen=True, slots=True)
-class NotHere:
-    """Why the arguments cannot be changed in Slack."""
-
-    why: str
+class NotHere(Exception):
+    """The arguments cannot be changed in Slack; the text says why."""
 
 
-def edit_fields(arguments: Mapping[str, Any], spec: ToolSpec | None) -> list[Block] | NotHere:
-    """Return one input per argument of the call and of its tool's schema; `spec` None where the tool is unknown."""
+def edit_fields(arguments: Mapping[str, Any], spec: ToolSpec | None) -> list[Block]:
+    """Return one input per argument of the call and of its tool's schema; raise NotHere.
+
+    `spec` is None where the tool is unknown.
+    """
     fields = fields_of(spec.parameters if spec else None, arguments)
     if len(fields) > FIELDS_MAX:
-        return NotHere("it has too many arguments for a form in Slack")
-    made: list[Block] = []
-    for field in fields:
-        if visible(field.name) != field.name or len(PREFIX + field.name) > 255:  # noqa: PLR2004 - Slack's limit
-            return NotHere("the name of an argument cannot be shown in a form")
-        block = _input_of(field, arguments)
-        if isinstance(block, NotHere):
-            return block
-        made.append(block)
-    return made or NotHere("it has no arguments")
+        raise NotHere("it has too many arguments for a form in Slack")
+    if not fields:
+        raise NotHere("it has no arguments")
+    return [_input_of(field, arguments) for field in fields]
 
 
-def leave_fields(plan: Plan, locale: str) -> list[Block] | NotHere:
-    """Return boxes to check for the entries of a commit that are to be left out, in groups as Slack takes them."""
+def leave_fields(plan: Plan, locale: str) -> list[Block]:
+    """Return boxes to check for the entries of a commit that are to be left out, in groups as Slack takes them.
+
+    Raise NotHere.
+    """
     if len(plan.entries) > ENTRIES_MAX:
-        return NotHere("it has too many entries for a form in Slack")
+        raise NotHere("it has too many entries for a form in Slack")
     made: list[Block] = []
     for start in range(0, len(plan.entries), GROUP):
         group = plan.entries[start : start + GROUP]
@@ -111,13 +108,14 @@ def edited(
     if not problems and spec is not None:
         blocks = {given.block_id for given in inputs}
         for wrong in validate_arguments(spec, made):
-            step = wrong.pointer.split("/")[1] if "/" in wrong.pointer else ""
-            block = PREFIX + step.replace("~1", "/").replace("~0", "~")
+            block = PREFIX + next(iter(path_of(wrong.pointer)), "")
             problems.setdefault(block if block in blocks else REASON, kit.cut(wrong.detail, kit.ERROR_MAX))
     return made, problems
 
 
-def _input_of(field: ArgumentField, arguments: Mapping[str, Any]) -> Block | NotHere:
+def _input_of(field: ArgumentField, arguments: Mapping[str, Any]) -> Block:
+    if visible(field.name) != field.name or len(PREFIX + field.name) > 255:  # noqa: PLR2004 - Slack's limit
+        raise NotHere("the name of an argument cannot be shown in a form")
     select = _select(field)
     if select is not None:
         return _input(field, select)
@@ -125,9 +123,9 @@ def _input_of(field: ArgumentField, arguments: Mapping[str, Any]) -> Block | Not
     is_text = _is_text(field, value)
     shown = "" if field.name not in arguments else str(value) if is_text else _json(value)
     if len(shown) > kit.INPUT_MAX:
-        return NotHere("an argument is too long for a form in Slack")
+        raise NotHere("an argument is too long for a form in Slack")
     if any(visible(line) != line for line in shown.split("\n")):
-        return NotHere("an argument has hidden characters")
+        raise NotHere("an argument has hidden characters")
     long = len(shown) > LINE_MAX or "\n" in shown or (not is_text and isinstance(value, dict | list))
     element = {"type": "plain_text_input", "action_id": TEXT if is_text else JSON, "multiline": long}
     return _input(field, element | ({"initial_value": shown} if shown else {}))

@@ -42,7 +42,6 @@ class Click:
     sender: Sender
     subject: Subject
     place: Place
-    trigger_id: str
     #: The same for the same press, however often it is told.
     key: str
 
@@ -98,18 +97,18 @@ def key_of(payload: Mapping[str, Any]) -> str:
 def read_click(payload: Mapping[str, Any]) -> Click:
     """Return the press of one of our buttons."""
     container, action = _mapping(payload, "container"), payload["actions"][0]
-    subject = parse_subject(_text(action, "value"))
+    subject = parse_subject(text_in(action, "value"))
     if subject is None:
         raise Malformed("the button's value is none of ours")
-    place = Place(_text(container, "channel_id"), _text(container, "message_ts"))
-    return Click(read_sender(payload), subject, place, _text(payload, "trigger_id"), key_of(payload))
+    place = Place(text_in(container, "channel_id"), text_in(container, "message_ts"))
+    return Click(read_sender(payload), subject, place, key_of(payload))
 
 
 def read_submission(payload: Mapping[str, Any]) -> Submission:
     """Return one of our modals as it was submitted."""
     view = _mapping(payload, "view")
     try:
-        carried = json.loads(_text(view, "private_metadata"))
+        carried = json.loads(text_in(view, "private_metadata"))
         subject, place = parse_subject(carried["subject"]), Place(str(carried["channel"]), str(carried["ts"]))
     except (ValueError, KeyError, TypeError) as error:
         raise Malformed("the modal is none of ours") from error
@@ -136,7 +135,7 @@ def read_sender(payload: Mapping[str, Any]) -> Sender:
     # An app that serves a whole organisation is told no team.
     team = _mapping(payload, "team").get("id") or _mapping(payload, "enterprise").get("id") or ""
     home = user.get("team_id") or team
-    return Sender(str(team), str(home), _text(user, "id"))
+    return Sender(str(team), str(home), text_in(user, "id"))
 
 
 def _given(element: Mapping[str, Any]) -> str:
@@ -147,7 +146,7 @@ def _given(element: Mapping[str, Any]) -> str:
 
 def _checked(element: Mapping[str, Any]) -> tuple[str, ...]:
     options = element.get("selected_options")
-    found = [_text(each, "value") for each in options if isinstance(each, dict)] if isinstance(options, list) else []
+    found = [text_in(each, "value") for each in options if isinstance(each, dict)] if isinstance(options, list) else []
     return tuple(found)
 
 
@@ -156,6 +155,7 @@ def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _text(value: Mapping[str, Any], name: str) -> str:
+def text_in(value: Mapping[str, Any], name: str) -> str:
+    """Return a text of a payload; empty where there is none."""
     found = value.get(name)
     return found if isinstance(found, str) else ""

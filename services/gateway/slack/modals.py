@@ -15,6 +15,7 @@ from placet.gateway.store.read import Row
 from placet.surfaces import block_kit as kit
 from placet.surfaces.block_kit import Block
 from placet.surfaces.card import named
+from placet.surfaces.plan import is_commit
 from placet.surfaces.slack import Subject
 from placet.surfaces.texts import text
 
@@ -40,32 +41,26 @@ def reason_modal(verb: str, row: Row, subject: Subject, place: Place, locale: st
 
 
 def edit_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place, locale: str) -> Block:
-    """Return the modal that changes the arguments; who submits it approves the call as it is then."""
-    told = text(locale, "With these arguments you approve it yourself; earlier votes are void.")
+    """Return the modal that changes the arguments, of a commit by leaving entries out.
+
+    Who submits it approves the call as it is then.
+    """
+    if is_commit(row["tool"]):
+        name, submit = text(locale, "Leave some out"), text(locale, "Approve")
+        told = text(
+            locale,
+            "Checked entries are discarded, and the rest is approved. "
+            "Those that touch the same things go together: check all of them.",
+        )
+    else:
+        name, submit = text(locale, "Edit"), text(locale, "Change")
+        told = text(locale, "With these arguments you approve it yourself; earlier votes are void.")
     required = row["approval_rule"].get("reason_required") == "always"
     return kit.modal(
-        text(locale, "Edit"),
+        name,
         [_summary(row), kit.context(kit.plain(told, _FACT_MAX)), *fields, _reason(locale, required=required)],
         close=text(locale, "Back"),
-        submit=text(locale, "Change"),
-        callback_id=EDIT_FORM,
-        private_metadata=carried(subject, place),
-    )
-
-
-def leave_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place, locale: str) -> Block:
-    """Return the modal that leaves entries of a commit out; who submits it approves what is left."""
-    told = text(
-        locale,
-        "Checked entries are discarded, and the rest is approved. "
-        "Those that touch the same things go together: check all of them.",
-    )
-    required = row["approval_rule"].get("reason_required") == "always"
-    return kit.modal(
-        text(locale, "Leave some out"),
-        [_summary(row), kit.context(kit.plain(told, _FACT_MAX)), *fields, _reason(locale, required=required)],
-        close=text(locale, "Back"),
-        submit=text(locale, "Approve"),
+        submit=submit,
         callback_id=EDIT_FORM,
         private_metadata=carried(subject, place),
     )

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from placet.contracts.errors import Refused
+from placet.domain.approvers import identity_of
 from placet.domain.directory import Directory, Person
 from placet.gateway.identity.auth import Caller
-from placet.gateway.identity.keys import Scope, person_id
+from placet.gateway.identity.keys import Scope
 from placet.gateway.slack.interactions import Sender
 from placet.surfaces.slack import Slack, Subject
 from placet.surfaces.texts import language_of
@@ -42,6 +43,6 @@ def caller_of(sender: Sender, subject: Subject, slack: Slack, directory: Directo
     team = slack.by_team.get(sender.team)
     if team is None or subject.tenant not in team.tenants:
         raise Refused("There is no such approval.", status=404, kind="not-found")
-    identity = person_id(person.id)
+    identity = identity_of(person.id)
     operator = directory.is_operator(identity)
     return Caller(subject.tenant, identity, "slack", frozenset({Scope.DECIDE}), operator=operator)

@@ -21,7 +21,7 @@ from placet.contracts.ids import derived_id
 from placet.domain.directory import Directory
 from placet.gateway.approvals.comments import CommentIn, comment
 from placet.gateway.approvals.decisions import Decisions, in_words
-from placet.gateway.slack.interactions import Place, Sender
+from placet.gateway.slack.interactions import Place, Sender, text_in
 from placet.gateway.slack.people import caller_of, hearing_of
 from placet.gateway.store import reading
 from placet.runtime.queries import load_queries
@@ -56,14 +56,14 @@ def read_reply(payload: Mapping[str, Any]) -> Reply | None:
     event = payload.get("event")
     if payload.get("type") != "event_callback" or not isinstance(event, dict) or event.get("type") != "message":
         return None
-    team = _text(payload, "team_id")
-    user, channel, thread, ts = (_text(event, name) for name in ("user", "channel", "thread_ts", "ts"))
+    team = text_in(payload, "team_id")
+    user, channel, thread, ts = (text_in(event, name) for name in ("user", "channel", "thread_ts", "ts"))
     by_program = event.get("bot_id") or event.get("hidden") or (event.get("subtype") or "") not in _WRITTEN
     if by_program or not (team and user and channel and thread and ts) or thread == ts:
         return None
     # Somebody from another workspace, in a channel that both share.
-    home = _text(event, "user_team") or _text(event, "team") or team
-    return Reply(Sender(team, home, user), Place(channel, thread), ts, _text(event, "text"))
+    home = text_in(event, "user_team") or text_in(event, "team") or team
+    return Reply(Sender(team, home, user), Place(channel, thread), ts, text_in(event, "text"))
 
 
 def plain_words(words: str, name_of: Callable[[str], str]) -> str:
@@ -140,8 +140,3 @@ class Replies:
         except ValidationError as error:
             title = "Placet did not keep your reply as a comment: it is empty, or too long."
             raise Refused(title, status=400, kind="invalid-request") from error
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""

@@ -22,6 +22,6 @@ async def is_new(connection: Connection, key: str) -> bool:
     return (await connection.execute(_ADD, {"key": key})).first() is not None
 
 
-async def forget_old(connection: Connection) -> int:
-    """Forget interactions whose copies nobody can send any more; return how many."""
-    return (await connection.execute(_FORGET, {"age": REMEMBERED})).rowcount
+async def forget_old(connection: Connection) -> None:
+    """Forget interactions whose copies nobody can send any more."""
+    await connection.execute(_FORGET, {"age": REMEMBERED})
