@@ -1,13 +1,19 @@
-"""Texts from outside, as the store can keep them, and times as the API tells them."""
+"""What comes from outside, as the store can keep it, and times as the API tells them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from placet.contracts.messages.jobs import JOB_LABELS
+
+
+class Body(BaseModel):
+    """What a client sends; a member that is not known here is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def time_text(at: datetime) -> str:

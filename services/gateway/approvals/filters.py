@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
 from placet.contracts.messages.tool_calls import Category, ToolName
 from placet.gateway.approvals.search import ALTERNATIVES_MAX, alternatives
 from placet.gateway.approvals.store.inbox import Filters
 from placet.gateway.approvals.survey import Order
+from placet.gateway.http.errors import invalid_request
 from placet.gateway.identity.auth import Caller
 from placet.gateway.texts import Moment, Text
 
@@ -76,8 +76,7 @@ class InboxQuery(BaseModel):
     def filters(self, caller: Caller) -> Filters | None:
         """Return what to look for; None where the caller sees none of it. Raise Refused (400) for a contradiction."""
         if self.mine and self.state not in {None, "pending"}:
-            fault = {"detail": "what waits for you is pending", "parameter": "state"}
-            raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+            raise invalid_request("what waits for you is pending", parameter="state")
         conversation_id = own_id(caller.tenant, self.conversation) if self.conversation else None
         if conversation_id is not None and not caller.sees(conversation_id):
             return None

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ResolveCall
 from placet.contracts.messages.message import ResultKind
+from placet.contracts.messages.stage import TOOK_EFFECT
 from placet.contracts.messages.tool_calls import NOTE_MAX, Resolution
 from placet.contracts.signed import signed
 from placet.gateway.admin import store as lists
@@ -19,7 +20,7 @@ from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, Verdict
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.audit.history import LOOKED_AT
 from placet.gateway.conversations.access import writing
-from placet.gateway.conversations.items import arguments_value, outcome_status, status_of
+from placet.gateway.conversations.items import SUCCESSES, arguments_value
 from placet.gateway.conversations.rules import call_status
 from placet.gateway.conversations.store import note_words
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
@@ -30,7 +31,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
 from placet.gateway.store.paging import Cursor, encode_cursor
 from placet.gateway.store.read import Row
-from placet.gateway.texts import Moment
+from placet.gateway.texts import Body, Moment
 from placet.gateway.workspaces.store import load_entry
 
 router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"], route_class=StrictRoute)
@@ -76,10 +77,8 @@ class ToolCallOut(BaseModel):
     history: list[ChangeOut]
 
 
-class ResolutionIn(BaseModel):
+class ResolutionIn(Body):
     """What a person found out."""
-
-    model_config = ConfigDict(extra="forbid")
 
     outcome: Resolution
     note: Annotated[str, Field(max_length=NOTE_MAX)] = Field(
@@ -185,7 +184,7 @@ async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
             "id": call_id,
             "arguments": arguments_value(call["arguments"]),
             "arguments_text": call["arguments"],
-            "status": outcome_status(outcome) if outcome else _status(call, approval, execution),
+            "status": _status(call, outcome, approval, execution),
             "kind": call["result_kind"],
             "outcome": outcome,
             "outcome_error": (entry["error"] or None) if entry and outcome else None,
@@ -226,7 +225,8 @@ async def resolve(
     return ResolutionSent(id=call_id, outcome=said.outcome)
 
 
-def _status(call: Row, approval: Row | None, execution: Row | None) -> str:
-    if call["result_kind"]:
-        return status_of(call["result_kind"])
+def _status(call: Row, outcome: str | None, approval: Row | None, execution: Row | None) -> str:
+    if outcome or call["result_kind"]:
+        succeeded = outcome in TOOK_EFFECT if outcome else call["result_kind"] in SUCCESSES
+        return "success" if succeeded else "error"
     return call_status(approval["state"] if approval else None, execution["state"] if execution else None)

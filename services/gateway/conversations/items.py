@@ -11,15 +11,12 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import from_json
 
-from placet.contracts.messages.stage import TOOK_EFFECT
-
 ItemType = Literal[
     "message", "tool_call", "approval", "progress", "decision", "holder", "turn", "resolution", "conversation"
 ]
 ITEM_TYPES: tuple[ItemType, ...] = get_args(ItemType)
 #: Types of items that say something to a reader: neither the beginnings of turns nor decisions by message.
 READ_BY_PEOPLE: tuple[ItemType, ...] = ("message", "holder", "tool_call", "approval", "conversation")
-#: Ends of a staged call that are its success.
 #: Result kinds that a frontend shows as done; every other ending is an error with its kind beside it.
 SUCCESSES = frozenset({"succeeded", "staged"})
 
@@ -63,16 +60,6 @@ class Delta:
     def data(self) -> dict[str, Any]:
         """Return it as clients get it."""
         return asdict(self)
-
-
-def status_of(kind: str) -> Literal["success", "error"]:
-    """Return the status that a frontend renders for a result kind."""
-    return "success" if kind in SUCCESSES else "error"
-
-
-def outcome_status(outcome: str) -> Literal["success", "error"]:
-    """Return the status that a frontend renders for what became of a staged call."""
-    return "success" if outcome in TOOK_EFFECT else "error"
 
 
 def arguments_value(text: str) -> Any:

@@ -19,7 +19,7 @@ from placet.contracts.visitors import ANSWERED
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import access, store
 from placet.gateway.conversations.rules import author_of
-from placet.gateway.conversations.store import Conversation, Opening, Place
+from placet.gateway.conversations.store import Conversation, Place
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope, hash_secret, new_token
 from placet.gateway.identity.rates import Rates
@@ -103,21 +103,22 @@ async def open_conversation(
         title = "Ids of this form are those of conversations of jobs: choose another one."
         raise Refused(title, status=403, kind="conversation-of-job")
     decides = caller.may(Scope.DECIDE)
-    opening = Opening(
-        *place,
-        agent=plan.agent,
-        language=plan.language,
-        labels={**agent.labels, **plan.labels},
-        visitor=plan.visitor,
-        token_hash=hash_secret(token),
-        token_seconds=token_seconds,
-        created_by=caller.person,
-        opener_decides=decides,
-        relayed_by=" ".join(each for each in caller.holders if not (decides and each == caller.person)),
-    )
     async with units.database.transaction() as connection:
         await access.check_credentials(connection, caller)
-        await store.open_conversation(connection, opening)
+        await store.open_conversation(
+            connection,
+            tenant=place[0],
+            conversation_id=place[1],
+            agent=plan.agent,
+            language=plan.language,
+            labels={**agent.labels, **plan.labels},
+            visitor=plan.visitor,
+            token_hash=hash_secret(token),
+            token_seconds=token_seconds,
+            created_by=caller.person,
+            opener_decides=decides,
+            relayed_by=" ".join(each for each in caller.holders if not (decides and each == caller.person)),
+        )
     return place[1], token
 
 
@@ -132,9 +133,7 @@ async def renew_token(
     caller.need(Scope.CHAT)
     place, token = (caller.tenant, conversation_id), new_token()
     async with access.writing(units, caller) as work:
-        found = await access.find_for(work.connection, caller, conversation_id)
-        if found is None:
-            raise access.no_conversation()
+        found = await access.check_for(work.connection, caller, conversation_id)
         if not revoke:
             await store.note_relay(work.connection, place, caller.holders)
         taker = caller.person if caller.holders else None

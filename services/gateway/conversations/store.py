@@ -6,14 +6,14 @@ A conversation that a frontend began over AMQP is the agent's until somebody nee
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from placet.gateway.conversations.holder import Held
 from placet.gateway.conversations.items import Item, ItemType
 from placet.gateway.states import State
-from placet.gateway.store.read import shown_in
+from placet.gateway.store.read import Row, shown_in
 from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.sql import Connection
 from placet.runtime.work import Work
@@ -76,33 +76,6 @@ class Conversation:
         return Held(State(self.holder), self.holder_revision, self.operator)
 
 
-@dataclass(frozen=True, slots=True)
-class Recent:
-    """One conversation in a list."""
-
-    conversation_id: str
-    created_at: datetime
-    #: How its first message begins; None where nobody has written yet.
-    title: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What is known of a conversation when it is opened."""
-
-    tenant: str
-    conversation_id: str
-    agent: str
-    language: str
-    labels: dict[str, str]
-    visitor: str | None
-    token_hash: str
-    token_seconds: int
-    created_by: str
-    opener_decides: bool
-    relayed_by: str
-
-
 QUERIES = load_queries(__file__)
 _LOCK = query("lock_conversation", f"{QUERIES.load_conversation.source} FOR UPDATE OF c")
 
@@ -131,9 +104,9 @@ async def _find(connection: Connection, load: Query, place: Place) -> Conversati
     return None
 
 
-async def open_conversation(connection: Connection, opening: Opening) -> None:
-    """Store a conversation; one that is there already stays as it is."""
-    await connection.run(QUERIES.open_conversation, **asdict(opening))
+async def open_conversation(connection: Connection, **opening: Any) -> None:
+    """Store a conversation by all that its statement takes; one that is there already stays as it is."""
+    await connection.run(QUERIES.open_conversation, **opening)
 
 
 async def note_relay(connection: Connection, place: Place, holders: Iterable[str]) -> None:
@@ -204,10 +177,10 @@ async def known_texts(connection: Connection, messages: Collection[tuple[str, st
     return {(row[0], row[1]): row[2] for row in await connection.run(QUERIES.known_texts, **given)}
 
 
-async def recent_conversations(connection: Connection, tenant: str, created_by: str, limit: int) -> list[Recent]:
-    """Return the newest conversations that somebody opened."""
+async def recent_conversations(connection: Connection, tenant: str, created_by: str, limit: int) -> list[Row]:
+    """Return the newest conversations that somebody opened, each with how its first message begins, its `title`."""
     given = {"tenant": tenant, "created_by": created_by, "most": limit, "title_max": TITLE_MAX}
-    return [Recent(*row) for row in await connection.run(QUERIES.recent_conversations, **given)]
+    return [dict(row) for row in await connection.run(QUERIES.recent_conversations, **given)]
 
 
 async def read_log(connection: Connection, tenant: str, conversation_id: str, after: int, limit: int) -> list[Item]:

@@ -9,13 +9,13 @@ from typing import Annotated
 from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 
-from placet.contracts.errors import Refused
 from placet.gateway.conversations import store
-from placet.gateway.conversations.access import find_for, no_conversation
+from placet.gateway.conversations.access import check_for
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.conversations.live import Notice, Topic
-from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, event_frame, item_frame
+from placet.gateway.conversations.sse import HEARTBEAT, HELLO, event_frame, event_stream, item_frame
 from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import invalid_request
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading
 
@@ -45,8 +45,7 @@ async def start_of(
     wanted = wanted_after(last_event_id, after)
     place = (caller.tenant, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        if await find_for(connection, caller, conversation_id) is None:
-            raise no_conversation()
+        await check_for(connection, caller, conversation_id)
         # A number from before a restored backup must not silence the stream for ever.
         return min(wanted, await store.newest_number(connection, *place)) if wanted else 0
 
@@ -81,7 +80,7 @@ def streaming(
                 case Notice():
                     yield event_frame(entry.event, entry.data)
 
-    return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
+    return event_stream(frames())
 
 
 def wanted_after(last_event_id: str | None, after: str | None) -> int:
@@ -95,6 +94,5 @@ def wanted_after(last_event_id: str | None, after: str | None) -> int:
 def number_of(name: str, text: str) -> int:
     """Return the number of an event that a client names; raise Refused (400) for anything else."""
     if not _NUMBER.fullmatch(text):
-        fault = {"detail": "not the number of an event", "parameter": name}
-        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+        raise invalid_request("not the number of an event", parameter=name)
     return int(text)

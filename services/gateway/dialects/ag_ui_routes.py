@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, StrictBool, ValidationInfo, field_validator
 
 from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.approvals import REASON_MAX
@@ -24,19 +24,19 @@ from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.access import may_read
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Writing
-from placet.gateway.conversations.sse import HEADERS, data_frame
+from placet.gateway.conversations.sse import data_frames, described_stream, event_stream
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ag_ui import AgUiState, Goal
 from placet.gateway.dialects.conversation_state import replay
-from placet.gateway.dialects.posted import MESSAGE_ID, LeaveOut, checked_answers, checked_text, invalid_request
+from placet.gateway.dialects.posted import MESSAGE_ID, LeaveOut, checked_answers, checked_text
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
-from placet.gateway.http.errors import described
+from placet.gateway.http.errors import described, invalid_request
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.texts import Text
+from placet.gateway.texts import Body, Text
 
 router = APIRouter(prefix="/agui", tags=["ag-ui"], route_class=StrictRoute)
 
@@ -49,15 +49,11 @@ ABANDONED = "Abandoned in the chat."
 #: Refusals that end no run: the log has the truth, and the run tells it and asks again.
 _TOLD = frozenset({"already-decided", "approve-alone", "stale-card", "not-found"})
 _INTERRUPT = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})")
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-}
+_STREAM = described_stream("Events.")
 
 
-class InterruptAnswer(BaseModel):
+class InterruptAnswer(Body):
     """An answer to an interrupt, as its `responseSchema` says."""
-
-    model_config = ConfigDict(extra="forbid")
 
     approved: StrictBool | None = None
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
@@ -75,8 +71,6 @@ class InterruptAnswer(BaseModel):
 class ResumeEntry(BaseModel):
     """What the client says to one interrupt."""
 
-    model_config = ConfigDict(extra="ignore")
-
     interruptId: Annotated[str, Field(min_length=1, max_length=200)]  # noqa: N815 - the wire's name
     status: Literal["resolved", "cancelled"]
     payload: InterruptAnswer | None = None
@@ -84,8 +78,6 @@ class ResumeEntry(BaseModel):
 
 class RunProps(BaseModel):
     """What of `forwardedProps` counts, where a thread begins."""
-
-    model_config = ConfigDict(extra="ignore")
 
     agent: Identifier = "default"
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
@@ -106,8 +98,6 @@ class Resumed:
 
 class RunIn(BaseModel):
     """The input of a run. Front-end tools and context are taken and passed over, as is what an application adds."""
-
-    model_config = ConfigDict(extra="ignore")
 
     threadId: Identifier = Field(  # noqa: N815 - the wire's name
         description="The conversation's id is this, behind the tenant's name and `_`."
@@ -149,7 +139,7 @@ class RunIn(BaseModel):
     def resumed(self) -> list[Resumed]:
         """Return what the caller says to interrupts; raise Refused (400) for two things said to one, or too many."""
         if len({entry.interruptId for entry in self.resume}) < len(self.resume):
-            raise invalid_request("must name each interrupt once", "#/resume")
+            raise invalid_request("must name each interrupt once", pointer="#/resume")
         found = [_resumed(entry) for entry in self.resume]
         answers = [each.answer for each in found if each.answer is not None]
         checked_answers(answers, partial(invalid_request, pointer="#/resume"))
@@ -174,7 +164,7 @@ def _text_of(content: Any) -> str:
         whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
         content = "\n".join(map(str, texts)) if whole else None
     if not isinstance(content, str):
-        raise invalid_request("the user's newest message must be text, or parts that are texts", "#/messages")
+        raise invalid_request("the user's newest message must be text, or parts that are texts", pointer="#/messages")
     return checked_text(content, partial(invalid_request, pointer="#/messages"))
 
 
@@ -216,7 +206,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
         holder_revision=snapshot.conversation.holder_revision,
         older=snapshot.older,
     )
-    return StreamingResponse(_frames(deps, caller, goal, snapshot), media_type="text/event-stream", headers=HEADERS)
+    return event_stream(_frames(deps, caller, goal, snapshot))
 
 
 async def _post(deps: Deps, caller: Caller, body: RunIn, written: Writing, snapshot: Snapshot | None) -> str:
@@ -245,10 +235,10 @@ async def _frames(deps: Deps, caller: Caller, goal: Goal, snapshot: Snapshot) ->
     state = AgUiState(goal)
     with streams.breaking_off():
         state, events = replay(state, snapshot.items)
-        yield b"".join(map(data_frame, events))
+        yield data_frames(*events)
         async for after, told in streams.follow(deps, caller, snapshot.conversation.conversation_id, state):
             state = after
-            yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
+            yield data_frames(*told) or b": keep-alive\n\n"
     if not state.done:
         let_go = "The stream was let go; post again to go on."
-        yield data_frame({"type": "RUN_ERROR", "message": let_go, "code": "let-go"})
+        yield data_frames({"type": "RUN_ERROR", "message": let_go, "code": "let-go"})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.message import Identifier
@@ -20,9 +20,9 @@ from placet.gateway.dialects.posted import (
     LeaveOut,
     checked_answers,
     checked_text,
-    invalid_request,
     kept_reason,
 )
+from placet.gateway.http.errors import invalid_request
 from placet.gateway.texts import Text
 
 #: Messages of a posted history; older ones are never read.
@@ -32,8 +32,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 class UiPart(BaseModel):
     """One part of a message; only texts and tool calls are read."""
-
-    model_config = ConfigDict(extra="ignore")
 
     type: str = ""
     text: Text = ""
@@ -47,8 +45,6 @@ class UiPart(BaseModel):
 
 class UiMessage(BaseModel):
     """One message as the client keeps it."""
-
-    model_config = ConfigDict(extra="ignore")
 
     id: str = ""
     role: Literal["system", "user", "assistant"]
@@ -114,8 +110,6 @@ def _digest_of(card: Any) -> str:
 class ChatIn(BaseModel):
     """A request of `useChat`; members that an application adds are passed over."""
 
-    model_config = ConfigDict(extra="ignore")
-
     id: Identifier = Field(description="The chat. The conversation's id is this, behind the tenant's name and `_`.")
     messages: Annotated[list[UiMessage], Field(max_length=MESSAGES_MAX)] = Field(
         default_factory=list,
@@ -141,7 +135,7 @@ class ChatIn(BaseModel):
         asked = (each for each in reversed(self.messages) if each.id == named and each.role == "assistant")
         found = next(asked, None) or self.message or (self.messages[-1] if self.messages else None)
         if found is None or found.role == "system":
-            raise invalid_request("must end with a message of the user or the assistant", "#/messages")
+            raise invalid_request("must end with a message of the user or the assistant", pointer="#/messages")
         return found
 
     def answers(self) -> list[Answer]:

@@ -20,7 +20,7 @@ from placet.contracts.ids import own_id
 from placet.contracts.messages import ACCOMPLISH_TOOL
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Posted, Writing
-from placet.gateway.conversations.sse import HEADERS, data_frame
+from placet.gateway.conversations.sse import data_frames, described_stream, event_stream
 from placet.gateway.dialects import ai_sdk_again, streams
 from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Version, begin, holder_part
 from placet.gateway.dialects.ai_sdk_history import ChatOut, ChatStopOut, history
@@ -47,10 +47,8 @@ STOP_SECONDS = 10.0
 VERDICT_SECONDS = 0.2
 #: Verdicts by which nobody is asked.
 _RUNS = frozenset({"allow", "stage"})
-_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Chunks.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-}
+_HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+_STREAM = described_stream("Chunks.")
 VersionOf = Annotated[
     Version, Query(description="Major version of the client's `ai` package; 6 also suits later ones.")
 ]
@@ -234,16 +232,16 @@ def _streaming(
 ) -> StreamingResponse:
     async def frames() -> AsyncIterator[bytes]:
         done = state.done
-        yield b": stream-open\n\n" + b"".join(map(data_frame, chunks))
+        yield b": stream-open\n\n" + data_frames(*chunks)
         with streams.breaking_off():
             async for after, told in streams.follow(deps, caller, conversation_id, state):
                 done = after.done
-                yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
+                yield data_frames(*told) or b": keep-alive\n\n"
         if not done:
-            yield data_frame({"type": "error", "errorText": _LET_GO})
+            yield data_frames({"type": "error", "errorText": _LET_GO})
         yield b"data: [DONE]\n\n"
 
-    return StreamingResponse(frames(), media_type="text/event-stream", headers=_HEADERS)
+    return event_stream(frames(), _HEADERS)
 
 
 def _no_message(refused: dict[str, Any]) -> Refused:

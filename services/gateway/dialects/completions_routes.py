@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
 from placet.gateway.conversations.access import no_conversation
-from placet.gateway.conversations.sse import HEADERS, data_frame
+from placet.gateway.conversations.sse import data_frames, described_stream, event_stream
 from placet.gateway.dialects import streams
-from placet.gateway.dialects.completions import Chunk, CompletionState
+from placet.gateway.dialects.completions import CompletionState
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid, misnamed
@@ -54,11 +54,7 @@ KeyHeader = Annotated[
     "",
     response_model=None,
     responses={
-        200: {
-            "description": "A completion, or its chunks.",
-            "model": CompletionOut,
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
+        **described_stream("A completion, or its chunks.", model=CompletionOut),
         **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 502, 503),
     },
 )
@@ -100,12 +96,8 @@ async def complete(
     headers = {"placet-conversation": conversation_id, **body.ignored}
     if body.stream:
         frames = _frames(deps, caller, snapshot, state, counts=body.counts)
-        return StreamingResponse(frames, media_type="text/event-stream", headers={**HEADERS, **headers})
-    state, _ = replay(state, snapshot.items)
-    async for after, told in streams.follow(deps, caller, conversation_id, state):
-        state = after
-        if not told and not state.done and await request.is_disconnected():
-            break
+        return event_stream(frames, headers)
+    state = await streams.wait_for(deps, caller, request, snapshot, state)
     if not state.done:
         raise Refused(
             "This instance is shutting down before the answer comes; ask again.", status=503, kind="unavailable"
@@ -142,26 +134,22 @@ async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name
 async def _frames(
     deps: Deps, caller: Caller, snapshot: Snapshot, state: CompletionState, *, counts: bool
 ) -> AsyncIterator[bytes]:
-    yield _encode(state.begin())
+    yield data_frames(*state.begin())
     with streams.breaking_off():
         state, chunks = replay(state, snapshot.items)
-        yield _encode(chunks)
+        yield data_frames(*chunks)
         async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
             state = after
-            yield _encode(told) or b": still here\n\n"
+            yield data_frames(*told) or b": still here\n\n"
         if state.done:
             usage = await tell(deps, caller, snapshot, state.goal, state.log.seq)
             if state.failure:
-                yield data_frame(_problem(502, "turn-failed", state.failure) | {"placet": state.placet()})
+                yield data_frames(_problem(502, "turn-failed", state.failure) | {"placet": state.placet()})
             else:
-                yield _encode(state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
+                yield data_frames(*state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
             return
-    yield data_frame(_problem(503, "unavailable", "The stream ended early."))
+    yield data_frames(_problem(503, "unavailable", "The stream ended early."))
 
 
 def _problem(status: int, kind: str, title: str) -> dict[str, Any]:
     return {"error": openai_error({"type": f"urn:placet:problem:{kind}", "title": title, "status": status})}
-
-
-def _encode(chunks: Iterable[Chunk]) -> bytes:
-    return b"".join(map(data_frame, chunks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,6 +19,7 @@ from placet.gateway.conversations.items import ITEM_TYPES, Item
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.rules import Call, call_status, conversation_status
 from placet.gateway.conversations.service import Plan, Posted, Writing, known_agent, may_open, open_conversation
+from placet.gateway.conversations.sse import described_stream
 from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, start_of, streaming
 from placet.gateway.dialects.native_schemas import (
     AgentList,
@@ -186,11 +188,8 @@ def _message_out(item: Item) -> MessageOut:
 
 
 def _call_out(call: Call, execution: str | None) -> CallSummary:
-    status = call_status(None, execution) if execution and call.kind is None else "proposed"
-    shown = {name: getattr(call, name) for name in CallSummary.model_fields if name != "id"}
-    return CallSummary.model_validate(
-        {**shown, "id": call.call_id, "status": status if status == "executing" else call.status}
-    )
+    runs = call.kind is None and call_status(None, execution) == "executing"
+    return CallSummary.model_validate(asdict(call) | {"id": call.call_id} | ({"status": "executing"} if runs else {}))
 
 
 @router.get(
@@ -198,7 +197,7 @@ def _call_out(call: Call, execution: str | None) -> CallSummary:
     description=_FOLLOWED,
     response_class=StreamingResponse,
     responses={
-        200: {"description": "Events.", "content": {"text/event-stream": {"schema": _EVENTS}}},
+        **described_stream("Events.", _EVENTS),
         **described(400, 401, 403, 404, 429, 503),
     },
 )

@@ -13,7 +13,7 @@ from placet.contracts.visitors import NAME_PATTERN, checked_visitor
 from placet.gateway.approvals.forms import ApprovalOut
 from placet.gateway.conversations.item_models import FeedItem
 from placet.gateway.conversations.rules import CallState
-from placet.gateway.texts import LabelName, LabelText, Text
+from placet.gateway.texts import Body, LabelName, LabelText, Text
 
 
 class FeedOut(BaseModel):
@@ -23,10 +23,8 @@ class FeedOut(BaseModel):
     last_event_id: int = Field(description="Ask again `after` this one; the event stream goes on from it, too.")
 
 
-class ConversationIn(BaseModel):
+class ConversationIn(Body):
     """How a conversation begins."""
-
-    model_config = ConfigDict(extra="forbid")
 
     agent: Identifier = "default"
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$", description="ISO 639-1, for cards.")] = "en"
@@ -62,10 +60,8 @@ def _said(text: str) -> str:
     return text
 
 
-class MessageIn(BaseModel):
+class MessageIn(Body):
     """What somebody writes."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Annotated[Text, Field(min_length=1, max_length=TEXT_MAX), AfterValidator(_said)]
     message_id: Identifier | None = Field(default=None, description="Yours; the same id again is the same message.")

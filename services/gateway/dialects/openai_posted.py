@@ -16,7 +16,7 @@ from functools import partial
 from itertools import dropwhile, takewhile
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, StrictBool, TypeAdapter, ValidationError
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.message import Identifier
@@ -29,7 +29,7 @@ from placet.gateway.texts import Text
 ITEMS_MAX = 2_000
 _TEXTS = ("text", "input_text")
 #: Written by whoever set a client up; neither the user's words nor ours.
-_SETUP = frozenset({"system", "developer"})
+_SETUP = ("system", "developer")
 #: Where a request says which entries of a commit do not run; one without them approves all of it.
 _LEAVE_OUT = "placet_leave_out"
 _ENTRIES: TypeAdapter[tuple[str, ...]] = TypeAdapter(LeaveOut)
@@ -46,8 +46,6 @@ _Metadata = Annotated[dict[str, Any], Field(max_length=64)]
 
 class _Posted(BaseModel):
     """What both dialects have."""
-
-    model_config = ConfigDict(extra="ignore")
 
     stream: StrictBool | None = None
     tools: list[Any] | None = None
@@ -118,7 +116,7 @@ class ChatCompletionIn(_Posted):
     @property
     def begins(self) -> bool:
         """Whether the history holds nothing but what the user writes now."""
-        return all(message.get("role") == "user" for message in _spoken(self.messages))
+        return all(map(_is_users, _spoken(self.messages)))
 
     @property
     def named(self) -> str:
@@ -151,8 +149,6 @@ class ChatCompletionIn(_Posted):
 
 class ConversationName(BaseModel):
     """A conversation as the SDK also writes it."""
-
-    model_config = ConfigDict(extra="ignore")
 
     id: Identifier
 
@@ -274,7 +270,7 @@ def _tail(items: Sequence[Mapping[str, Any]], wanted: Any) -> list[Mapping[str, 
 
 
 def _spoken(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [item for item in items if not _is_setup(item)]
+    return [item for item in items if item.get("role") not in _SETUP]
 
 
 def _before_others(items: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -297,12 +293,6 @@ def _is_others(item: Mapping[str, Any]) -> bool:
 
 def _is_users(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "user"
-
-
-def _is_setup(item: Mapping[str, Any]) -> bool:
-    # A role that is no text is none of ours either, and must not be looked up as if it were.
-    role = item.get("role")
-    return isinstance(role, str) and role in _SETUP
 
 
 def _is_answer(item: Mapping[str, Any]) -> bool:

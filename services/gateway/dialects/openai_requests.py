@@ -60,10 +60,8 @@ async def find(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot | N
 
 async def found(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot:
     """Return a conversation that exists for the caller; raise Refused (403, 404)."""
-    snapshot = await find(deps, caller, conversation_id)
-    if snapshot is None:
-        raise no_conversation()
-    return snapshot
+    caller.need(Scope.CHAT)
+    return await streams.read(deps, caller, conversation_id)
 
 
 def begun_by(caller: Caller, key: str) -> str:

@@ -24,12 +24,6 @@ ANSWERS_MAX = CALLS_PER_STEP_MAX
 LeaveOut = Annotated[tuple[CallId, ...], Field(max_length=ENTRIES_MAX)]
 
 
-def invalid_request(detail: str, pointer: str) -> Refused:
-    """Return the refusal (400) of a request whose member at the JSON pointer `pointer` is no such thing."""
-    fault = {"detail": detail, "pointer": pointer}
-    return Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
-
-
 def checked_text(text: str, invalid: Callable[[str], Refused]) -> str:
     """Return what a user wrote; raise `invalid` of what is wrong with it, or Refused (413) where it is too much."""
     if not text.strip():

@@ -9,12 +9,12 @@ from itertools import takewhile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
 from placet.gateway.conversations.access import no_conversation
-from placet.gateway.conversations.sse import HEADERS, event_frame
+from placet.gateway.conversations.sse import described_stream, event_frame, event_stream
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions_routes import KeyHeader
 from placet.gateway.dialects.conversation_state import replay
@@ -54,11 +54,7 @@ ResponsePathId = Annotated[str, Path(pattern=r"^resp_[0-9]{1,18}_([0-9a-f-]{36}|
     "",
     response_model=None,
     responses={
-        200: {
-            "description": "A response, or its events.",
-            "model": ResponseOut,
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
+        **described_stream("A response, or its events.", model=ResponseOut),
         **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
     },
 )
@@ -83,12 +79,8 @@ async def create(
     state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id)
     if body.stream:
         frames = _frames(deps, caller, snapshot, state)
-        return StreamingResponse(frames, media_type="text/event-stream", headers={**HEADERS, **body.ignored})
-    state, _ = replay(state, snapshot.items)
-    async for after, told in streams.follow(deps, caller, goal.conversation_id, state):
-        state = after
-        if not told and not state.done and await request.is_disconnected():
-            break
+        return event_stream(frames, body.ignored)
+    state = await streams.wait_for(deps, caller, request, snapshot, state)
     usage = await tell(deps, caller, snapshot, goal, state.log.seq) if state.done else None
     return JSONResponse(state.whole(usage), headers=body.ignored)
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import structlog
+from fastapi import Request
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer, approves_several, decide_in
@@ -20,7 +21,7 @@ from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.store import Conversation, find_conversation
 from placet.gateway.dialects.changes import Data
-from placet.gateway.dialects.conversation_state import ConversationState, T, fold
+from placet.gateway.dialects.conversation_state import ConversationState, T, fold, replay
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading
@@ -113,6 +114,16 @@ async def follow(
         yield state, events
         if state.done:
             return
+
+
+async def wait_for(deps: Deps, caller: Caller, request: Request, snapshot: Snapshot, state: T) -> T:
+    """Return the state at the stream's own end, for an answer that is given whole; before where its client has gone."""
+    state, _ = replay(state, snapshot.items)
+    async for after, told in follow(deps, caller, snapshot.conversation.conversation_id, state):
+        state = after
+        if not told and not state.done and await request.is_disconnected():
+            break
+    return state
 
 
 @contextmanager

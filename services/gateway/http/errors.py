@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from placet.contracts.errors import Refused
+from placet.domain.json_pointer import pointer
 from placet.runtime.database import is_outage
 from placet.runtime.driver import DatabaseClosed, DatabaseError
 from placet.runtime.watchdog import TooLong
@@ -135,6 +136,12 @@ class BodyTooLarge(HTTPException):
         return problem(413, self.detail, kind="too-large", headers={"connection": "close"} if closing else None)
 
 
+def invalid_request(detail: str, **place: str) -> Refused:
+    """Return the refusal (400) of a request; `place` is the `pointer`, or the `parameter`, where it is not valid."""
+    fault = {"detail": detail, **place}
+    return Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+
+
 def wished(request: Request) -> str:
     """Return the language that a client asks for first among ours, or English."""
     return language_of(*accepted(request.headers.get("accept-language", "")))
@@ -184,25 +191,20 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     if any(fault["loc"][0] == "path" for fault in faults):
         # An id that no row can have names nothing that exists.
         return problem(404, "There is no such thing.", kind="not-found", language=language)
+    told = [_fault(each["loc"], _wording(each, language)) for each in faults]
     if any(fault["type"] in _TOO_LONG and isinstance(fault["input"], str) for fault in faults):
-        return problem(
-            413, "A text is too long.", kind="too-large", language=language, errors=_faults(faults, language)
-        )
-    return problem(
-        400, "The request is not valid.", kind="invalid-request", language=language, errors=_faults(faults, language)
-    )
+        return problem(413, "A text is too long.", kind="too-large", language=language, errors=told)
+    return problem(400, "The request is not valid.", kind="invalid-request", language=language, errors=told)
 
 
 async def _database(request: Request, error: Exception) -> JSONResponse:
     if not is_outage(error):
         return await _bug(request, error)
-    headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
-    language = wished(request)
+    title = "The database is away; try again soon."
     if isinstance(error, DatabaseClosed):
-        return problem(
-            503, "This server is stopping; try again.", kind="unavailable", headers=headers, language=language
-        )
-    return problem(503, "The database is away; try again soon.", kind="unavailable", headers=headers, language=language)
+        title = "This server is stopping; try again."
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+    return problem(503, title, kind="unavailable", headers=headers, language=wished(request))
 
 
 async def _too_dear(request: Request, error: Exception) -> JSONResponse:
@@ -229,10 +231,6 @@ def _route(request: Request) -> str:
 
 #: Faults that an answer names at most: a body may have one for each of its bytes.
 FAULTS_MAX = 20
-
-
-def _faults(errors: Sequence[Any], language: str) -> list[dict[str, str]]:
-    return [_fault(each["loc"], _wording(each, language)) for each in errors]
 
 
 def _place(fault: Any, body: Any) -> tuple[str | int, ...]:
@@ -264,11 +262,5 @@ def _wording(fault: Any, language: str) -> str:
 
 def _fault(where: Sequence[str | int], message: str) -> dict[str, str]:
     if where[0] == "body":
-        return {"detail": message, "pointer": pointer(where[1:])}
+        return {"detail": message, "pointer": f"#{pointer(where[1:])}"}
     return {"detail": message, "parameter": str(where[-1])}
-
-
-def pointer(path: Sequence[str | int]) -> str:
-    """Return a path into a JSON value as a URI fragment, RFC 6901."""
-    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
-    return "#" + "".join(f"/{part}" for part in escaped)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from placet.contracts.errors import Refused
+from placet.gateway.http.errors import invalid_request
 from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 from placet.gateway.store.read import Row
 
@@ -31,8 +32,7 @@ def place_of(text: str | None) -> int | None:
 
 def no_cursor(why: str) -> Refused:
     """Return what a client is told whose cursor is none of a list."""
-    fault = {"detail": why, "parameter": "cursor"}
-    return Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+    return invalid_request(why, parameter="cursor")
 
 
 def next_of(rows: Sequence[Row], limit: int, at: str, row_id: str) -> str | None:

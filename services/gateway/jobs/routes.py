@@ -18,7 +18,7 @@ from placet.gateway.conversations.access import writing
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Closed
 from placet.gateway.conversations.service import known_agent, may_open
-from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, item_frame
+from placet.gateway.conversations.sse import HEARTBEAT, HELLO, described_stream, event_stream, item_frame
 from placet.gateway.conversations.store import read_log as read_conversation
 from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, wanted_after
 from placet.gateway.http.callers import After as Cursor
@@ -154,7 +154,7 @@ async def cancel(deps: DepsOf, caller: CallerOf, job_id: JobId) -> JobOut:
     "/{job_id}/events",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "Events.", "content": {"text/event-stream": {"schema": _EVENTS}}},
+        **described_stream("Events.", _EVENTS),
         204: {"description": "The job is over, and its log has no later line: do not ask again."},
         **described(400, 401, 403, 404, 429, 503),
     },
@@ -187,7 +187,7 @@ async def follow(
                 elif entry is None:
                     yield HEARTBEAT
 
-    return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
+    return event_stream(frames())
 
 
 @router.get("/{job_id}/log", responses=described(400, 401, 403, 404, 503))

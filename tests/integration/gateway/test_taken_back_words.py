@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from placet.gateway.conversations.items import Delta, Item
-from placet.gateway.conversations.sse import data_frame
+from placet.gateway.conversations.sse import data_frames
 from placet.gateway.dialects.ag_ui import AgUiState, Goal
 from placet.gateway.dialects.conversation_state import Entry, fold
 from tests.support.conversation_logs import AT
@@ -49,7 +49,7 @@ async def test_an_ag_ui_client_keeps_nothing_of_what_was_given_up() -> None:
     state, told = AgUiState(Goal("thread", "run", message_id="u1")), b""
     for entry in ENTRIES:
         state, events = fold(state, entry)
-        told += b"".join(map(data_frame, events))
+        told += data_frames(*events)
     async with a_server(told) as url, node_client("ag_ui.mjs", url, "token", "thread") as page:
         said = await page.do("say", text="hello", id="u1")
     heard = [event["delta"] for event in said["events"] if event["type"] == "TEXT_MESSAGE_CONTENT"]

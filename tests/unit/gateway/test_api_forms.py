@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placet.domain.json_pointer import pointer
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.sse import event_frame, item_frame
-from placet.gateway.http.errors import pointer, problem
+from placet.gateway.http.errors import problem
 from placet.gateway.http.pages import next_of
 from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 
@@ -60,7 +61,7 @@ def test_the_last_page_has_no_next() -> None:
 )
 def test_a_pointer_names_a_place_in_the_body(path: tuple[str | int, ...], expected: str) -> None:
     """RFC 6901: slashes and tildes of keys are escaped."""
-    assert expected == pointer(path)
+    assert expected == f"#{pointer(path)}"
 
 
 def test_a_problem_without_a_kind_is_its_status() -> None:
