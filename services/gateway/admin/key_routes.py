@@ -7,17 +7,17 @@ another secret then, which only its owner sees: what its maker has seen is good 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import KeyOffered
 from placet.contracts.visitors import NAME_PATTERN
-from placet.domain.approvers import name_of
+from placet.domain.approvers import identity_of, name_of
 from placet.domain.directory import Person
 from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
@@ -25,7 +25,7 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import RESERVED, Caller
-from placet.gateway.identity.keys import Scope, new_code, parse_secret, person_id
+from placet.gateway.identity.keys import Scope, new_code, parse_secret
 from placet.gateway.identity.sessions import end_all_of
 from placet.gateway.identity.store.keys import (
     CODES_MAX,
@@ -42,6 +42,7 @@ from placet.gateway.identity.store.keys import (
 )
 from placet.gateway.identity.store.sessions import people_of
 from placet.gateway.store import reading
+from placet.gateway.texts import Body
 from placet.runtime.sql import Connection
 from placet.runtime.work import Change
 
@@ -50,10 +51,8 @@ router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=StrictRoute)
 SHOWN_MAX = 1000
 
 
-class KeyIn(BaseModel):
+class KeyIn(Body):
     """Whose key it is and what it may do."""
-
-    model_config = ConfigDict(extra="forbid")
 
     person: Annotated[str, Field(pattern=NAME_PATTERN, description="Its owner, who decides as `person:<this>`.")]
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=10)]
@@ -100,10 +99,8 @@ class TakenOverOut(KeyOut):
     key: str = Field(description="The key itself from now on, shown this once; the one that it was before is none.")
 
 
-class TakeOverIn(BaseModel):
+class TakeOverIn(Body):
     """How somebody shows that a key is theirs."""
-
-    model_config = ConfigDict(extra="forbid")
 
     code: Annotated[str, Field(max_length=40, description="The code that its owner was sent.")]
 
@@ -160,7 +157,7 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
 async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
-    scopes, own, offer = sorted(set(body.scopes)), caller.person == person_id(body.person), _NO_OFFER
+    scopes, own, offer = sorted(set(body.scopes)), caller.person == identity_of(body.person), _NO_OFFER
     async with writing(deps.runtime.units, caller) as work:
         if not own and not RESERVED.isdisjoint(scopes):
             if not await may_make(work.connection, caller.tenant, body.person, RESERVED):
@@ -178,7 +175,7 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
         )
         parsed = parse_secret(key)
         key_id = parsed.key_id if parsed else ""
-        work.record(_change(caller, key_id, "created", None, "active", owner=person_id(body.person)))
+        work.record(_change(caller, key_id, "created", None, "active", owner=identity_of(body.person)))
         if offer.sends:
             whose = {"tenant": caller.tenant, "key_id": key_id, "person": body.person}
             work.emit(KeyOffered(**whose, by=caller.person, code=offer.code))
@@ -243,13 +240,4 @@ def _change(caller: Caller, key_id: str, event: str, before: str | None, after: 
 
 
 def _out(key: ApiKey) -> KeyOut:
-    return KeyOut(
-        id=key.key_id,
-        tenant=key.tenant,
-        person=key.person,
-        scopes=list(key.scopes),
-        created_at=key.created_at,
-        created_by=key.created_by,
-        revoked_at=key.revoked_at,
-        taken_over_at=key.taken_over_at,
-    )
+    return KeyOut.model_validate({**asdict(key), "id": key.key_id})

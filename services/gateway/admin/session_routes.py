@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Literal
 
@@ -69,6 +70,4 @@ async def _visible(deps: DepsOf, caller: Caller) -> list[StoredSession]:
 
 
 def _out(session: StoredSession) -> SessionOut:
-    return SessionOut.model_validate(
-        {**{name: getattr(session, name) for name in SessionOut.model_fields if name != "id"}, "id": session.session_id}
-    )
+    return SessionOut.model_validate({**asdict(session), "id": session.session_id})

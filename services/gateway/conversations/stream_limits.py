@@ -57,11 +57,6 @@ class StreamLimits:
 
     def _places(self, caller: Caller, conversation: Topic | None) -> Iterator[tuple[tuple[str, ...], int]]:
         yield ("tenant", caller.tenant), self.by_tenant
-        if caller.proof == "api_key":
-            yield ("key", caller.key_id or ""), self.by_key
-        elif caller.conversation_id is not None:
-            yield ("token", caller.tenant, caller.conversation_id), self.by_person
-        else:
-            yield ("person", caller.tenant, caller.person), self.by_person
+        yield caller.account, self.by_key if caller.proof == "api_key" else self.by_person
         if conversation is not None:
             yield ("conversation", conversation.tenant, conversation.conversation_id), self.by_conversation

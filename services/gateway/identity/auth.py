@@ -17,9 +17,9 @@ from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import Proof
 from placet.contracts.visitors import ANSWERED, visitor_id
-from placet.domain.approvers import is_person, name_of
+from placet.domain.approvers import identity_of, is_person, name_of
 from placet.domain.directory import Directory, Person
-from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
+from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, same_hash
 from placet.gateway.identity.sessions import Sessions
 from placet.gateway.identity.store.keys import ApiKey, TokenHolder, find_keys, find_token
 from placet.gateway.store import reading
@@ -146,6 +146,15 @@ class Caller:
         roles: list[Role] = ["operators"] if self.operator else []
         return [*roles, "requester"] if self.person == requester else roles
 
+    @property
+    def account(self) -> tuple[str, ...]:
+        """What a caller's messages and streams are counted on: a key, a conversation's token, or somebody signed in."""
+        if self.proof == "api_key":
+            return ("key", self.key_id or "")
+        if self.conversation_id is not None:
+            return ("token", self.tenant, self.conversation_id)
+        return ("person", self.tenant, self.person)
+
     def came_with(self, key: ApiKey) -> bool:
         """Tell whether they have its secret still: where it was taken over since, they came with that of its maker."""
         return (key.taken_over_at is not None) == self.own_key
@@ -221,10 +230,8 @@ class Authenticator:
         if not secret.key_id:
             return await self._token(secret.secret_hash)
         key = await self._key_with(secret)
-        if key is None:
-            raise NoCaller("The credentials are not valid.")
         # Who left is nobody, whatever their key was for: an administrator's makes further keys.
-        if not self.directory().is_active(key.person):
+        if key is None or not self.directory().is_active(key.person):
             raise NoCaller("The credentials are not valid.")
         return _caller_with(key, "api_key")
 
@@ -288,9 +295,7 @@ class Authenticator:
             caller = Caller(session.tenant, session.person, "web_session", self.provider_scopes, operator=operator)
             return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
         key = await self._working_key(session.key_id)
-        if key is None:
-            raise NoCaller("The session is over; sign in again.")
-        if not self.directory().is_active(key.person):
+        if key is None or not self.directory().is_active(key.person):
             raise NoCaller("The session is over; sign in again.")
         caller = _caller_with(key, "web_session")
         return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
@@ -343,7 +348,7 @@ def _caller_with(key: ApiKey, proof: Proof) -> Caller:
     scopes = frozenset(key.scopes)
     if not own and not RESERVED.isdisjoint(scopes):
         scopes = frozenset()
-    person = person_id(key.person)
+    person = identity_of(key.person)
     return Caller(
         key.tenant,
         person,

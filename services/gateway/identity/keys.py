@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from placet.contracts.visitors import NAME_PATTERN
-from placet.domain.approvers import identity_of
 
 _RANDOM = "[A-Za-z0-9_-]{43}"
 _KEY = re.compile(f"placet_([0-9a-f]{{16}})_({_RANDOM})")
@@ -102,8 +101,3 @@ def checked_key(tenant: str, person: str, scopes: Iterable[str]) -> list[str]:
     if not _NAME.fullmatch(person):
         raise ValueError(f"{person!r} is no person: letters, digits and . _ @ + -, at most 100")
     return wanted
-
-
-def person_id(person: str) -> str:
-    """Return the stable id of a key's owner, as approvals and histories name it."""
-    return identity_of(person)

@@ -36,8 +36,7 @@ class Rates:
 
         What the caller's own bucket refuses takes nothing from its tenant's.
         """
-        by_key = caller.proof == "api_key"
-        self._take(_bucket_of(caller), self.by_key if by_key else self.by_person)
+        self._take(caller.account, self.by_key if caller.proof == "api_key" else self.by_person)
         self._take(("tenant", caller.tenant), self.by_tenant)
 
     def _take(self, who: tuple[str, ...], most: int) -> None:
@@ -56,11 +55,3 @@ class Rates:
             detail = f"At most {most} messages a minute{of_all}."
             title = "Too many messages or decisions."
             raise Refused(title, status=429, kind="rate-limited", detail=detail, retry_after_seconds=wait)
-
-
-def _bucket_of(caller: Caller) -> tuple[str, ...]:
-    if caller.proof == "api_key":
-        return ("key", caller.key_id or "")
-    if caller.conversation_id is not None:
-        return ("conversation", caller.tenant, caller.conversation_id)
-    return ("person", caller.tenant, caller.person)

@@ -10,7 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.gateway.identity.keys import Scope, checked_key, hash_code, new_key, person_id, same_hash
+from placet.domain.approvers import identity_of
+from placet.gateway.identity.keys import Scope, checked_key, hash_code, new_key, same_hash
 from placet.gateway.tables import API_KEYS, CONVERSATIONS
 from placet.runtime.sql import Connection
 
@@ -25,7 +26,6 @@ CODES_OF_TENANT_MAX = 5
 CODES_MAX = 15
 
 # Statements that many requests run are built once: building one costs more than running it.
-_FIND = sa.select(API_KEYS).where(API_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
 _OWNER = sa.func.coalesce(sa.func.nullif(CONVERSATIONS.c.token_of, ""), CONVERSATIONS.c.created_by)
 #: Keys that chat, without those that wait to be taken over before they are good for anything.
 _CHATTING = sa.and_(
@@ -35,7 +35,7 @@ _CHATTING = sa.and_(
 )
 _HAS_KEY = sa.exists().where(
     API_KEYS.c.tenant == CONVERSATIONS.c.tenant,
-    API_KEYS.c.person == sa.func.replace(_OWNER, person_id(""), ""),
+    API_KEYS.c.person == sa.func.replace(_OWNER, identity_of(""), ""),
     _CHATTING,
 )
 _FIND_TOKEN = sa.select(
@@ -55,13 +55,17 @@ class ApiKey:
     key_id: str
     tenant: str
     person: str
-    scopes: tuple[str, ...]
+    scopes: Sequence[str]
     secret_hash: str
     created_at: datetime
     created_by: str
     revoked_at: datetime | None
     #: None as long as only its maker is known to have it.
     taken_over_at: datetime | None
+
+
+_KEY = [API_KEYS.c[name] for name in ApiKey.__dataclass_fields__]
+_FIND = sa.select(*_KEY).where(API_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ async def add_key(
     wanted = checked_key(tenant, person, scopes)
     key, kept = new_key()
     values: dict[str, Any] = {"key_id": kept.key_id, "tenant": tenant, "person": person, "created_by": created_by}
-    if created_by == person_id(person):
+    if created_by == identity_of(person):
         values |= {"taken_over_at": sa.func.now(), "taken_over_by": "maker"}
     elif code:
         ends = sa.func.now() + sa.literal(CODE_LIFE, sa.Interval)
@@ -129,9 +133,9 @@ async def take_over(
     here = (c.key_id == key_id, c.tenant == tenant, c.person == person, c.revoked_at.is_(None))
     key, kept = new_key(key_id)
     values = {"taken_over_at": sa.func.now(), "taken_over_by": how, "code_hash": None, "secret_hash": kept.secret_hash}
-    statement = sa.update(API_KEYS).where(*here, c.taken_over_at.is_(None)).values(**values).returning(API_KEYS)
+    statement = sa.update(API_KEYS).where(*here, c.taken_over_at.is_(None)).values(**values).returning(*_KEY)
     row = (await connection.execute(statement)).one_or_none()
-    return (_key(row), key) if row else None
+    return (ApiKey(*row), key) if row else None
 
 
 async def lock_secret(connection: Connection, key_id: str, secret_hash: str) -> bool:
@@ -154,7 +158,7 @@ async def code_fits(connection: Connection, key_id: str, code: str) -> bool:
 async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str, ApiKey]:
     """Return the keys with these ids, revoked ones too, those that are there."""
     rows = await connection.execute(_FIND, {"key_ids": sorted(set(key_ids))})
-    return {row.key_id: _key(row) for row in rows}
+    return {row.key_id: ApiKey(*row) for row in rows}
 
 
 async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:
@@ -172,10 +176,8 @@ async def newest_admin_key(connection: Connection, tenant: str, person: str) -> 
 
 async def list_keys(connection: Connection, tenant: str, limit: int) -> list[ApiKey]:
     """Return the newest keys of a tenant, revoked ones too."""
-    statement = (
-        sa.select(API_KEYS).where(API_KEYS.c.tenant == tenant).order_by(API_KEYS.c.created_at.desc()).limit(limit)
-    )
-    return [_key(row) for row in await connection.execute(statement)]
+    statement = sa.select(*_KEY).where(API_KEYS.c.tenant == tenant).order_by(API_KEYS.c.created_at.desc()).limit(limit)
+    return [ApiKey(*row) for row in await connection.execute(statement)]
 
 
 async def revoke_key(connection: Connection, tenant: str, key_id: str, by: str) -> bool:
@@ -193,17 +195,3 @@ async def find_token(connection: Connection, token_hash: str, ended_seconds: int
     values = {"token_hash": token_hash, "after_end": timedelta(seconds=ended_seconds)}
     row = (await connection.execute(_FIND_TOKEN, values)).one_or_none()
     return TokenHolder(*row) if row else None
-
-
-def _key(row: Any) -> ApiKey:
-    return ApiKey(
-        row.key_id,
-        row.tenant,
-        row.person,
-        tuple(row.scopes),
-        row.secret_hash,
-        row.created_at,
-        row.created_by,
-        row.revoked_at,
-        row.taken_over_at,
-    )
