@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from placet.contracts.ids import new_id
 from placet.gateway.admin import store
@@ -19,15 +19,14 @@ from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
+from placet.gateway.texts import Body
 from placet.runtime.work import Change
 
 router = APIRouter(prefix="/v1/erasures", tags=["erasures"], route_class=StrictRoute)
 
 
-class ErasureIn(BaseModel):
+class ErasureIn(Body):
     """Who is to be erased."""
-
-    model_config = ConfigDict(extra="forbid")
 
     who: Annotated[
         str,

@@ -5,9 +5,8 @@ Each is a list of a view that its owner shows; what an administrator wants done 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
@@ -29,8 +28,6 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 
-M = TypeVar("M", bound=BaseModel)
-
 dead_letters = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"], route_class=StrictRoute)
 deliveries = APIRouter(prefix="/v1/deliveries", tags=["deliveries"], route_class=StrictRoute)
 webhook_events = APIRouter(prefix="/v1/webhook-events", tags=["deliveries"], route_class=StrictRoute)
@@ -42,19 +39,14 @@ _WISHED = described(401, 403, 404, 409, 503)
 
 
 async def page(
-    deps: Deps,
-    caller: Caller,
-    listed: Listed,
-    out: Callable[[Row], M],
-    limit: int,
-    after: str | None,
-    **filters: str | None,
+    deps: Deps, caller: Caller, listed: Listed, limit: int, after: str | None, **filters: str | None
 ) -> dict[str, Any]:
-    """Return a page of rows, {items, next}, newest first."""
+    """Return a page of rows, {items, next}, newest first; each row has its `id` beside its columns."""
     cursor = cursor_of(after)
     async with reading(deps.runtime.database) as connection:
         rows = await store.list_page(connection, listed, caller.tenant, after=cursor, limit=limit + 1, **filters)
-    return {"items": [out(row) for row in rows[:limit]], "next": next_of(rows, limit, listed.at, listed.id)}
+    items = [{**row, "id": row[listed.id]} for row in rows[:limit]]
+    return {"items": items, "next": next_of(rows, limit, listed.at, listed.id)}
 
 
 async def _found(deps: Deps, caller: Caller, listed: Listed, row_id: str, name: str) -> Row:
@@ -121,7 +113,7 @@ async def list_letters(
 ) -> Any:
     """List dead letters of your tenant, newest first."""
     caller.need(Scope.ADMIN)
-    return await page(deps, caller, DEAD_LETTERS, _letter_out, limit, after, state=state)
+    return await page(deps, caller, DEAD_LETTERS, limit, after, state=state)
 
 
 @dead_letters.get("/{letter_id}", responses=_SHOWN)
@@ -168,10 +160,6 @@ def _need_events(body: str) -> None:
         raise Refused(title, status=409, kind="not-replayable", state="open", detail=detail) from error
 
 
-def _letter_out(row: Row) -> LetterOut:
-    return LetterOut.model_validate({**row, "id": row["dead_letter_id"]})
-
-
 class DeliveryOut(BaseModel):
     """One card of one approval at one address."""
 
@@ -216,7 +204,7 @@ async def list_deliveries(
 ) -> Any:
     """List deliveries of your tenant, the newest change first."""
     caller.need(Scope.ADMIN)
-    return await page(deps, caller, DELIVERIES, _delivery_out, limit, after, state=state)
+    return await page(deps, caller, DELIVERIES, limit, after, state=state)
 
 
 @deliveries.post("/{delivery_id}/retry", status_code=202, responses=_WISHED)
@@ -230,10 +218,6 @@ async def retry_delivery(deps: DepsOf, caller: CallerOf, delivery_id: PathId, re
     wish = RetryDelivery(tenant=caller.tenant, delivery_id=delivery_id, by=caller.person)
     await _send(deps, caller, response, wish, "/v1/deliveries")
     return DeliveryRetrySent(id=delivery_id)
-
-
-def _delivery_out(row: Row) -> DeliveryOut:
-    return DeliveryOut.model_validate({**row, "id": row["delivery_id"]})
 
 
 class WebhookEventOut(BaseModel):
@@ -273,7 +257,7 @@ async def list_webhook_events(
 ) -> Any:
     """List what webhooks of your tenant were to hear, the newest first; what was taken is forgotten after some days."""
     caller.need(Scope.ADMIN)
-    return await page(deps, caller, WEBHOOK_EVENTS, _event_out, limit, after, state=state)
+    return await page(deps, caller, WEBHOOK_EVENTS, limit, after, state=state)
 
 
 @webhook_events.post("/{event_id}/retry", status_code=202, responses=_WISHED)
@@ -287,10 +271,6 @@ async def retry_webhook_event(deps: DepsOf, caller: CallerOf, event_id: PathId, 
     wish = RetryWebhookEvent(tenant=caller.tenant, event_id=event_id, by=caller.person)
     await _send(deps, caller, response, wish, "/v1/webhook-events")
     return WebhookRetrySent(id=event_id)
-
-
-def _event_out(row: Row) -> WebhookEventOut:
-    return WebhookEventOut.model_validate({**row, "id": row["event_id"]})
 
 
 GrantState = Literal["active", "used_up", "expired", "revoked", "void"]
@@ -344,7 +324,8 @@ async def list_grants(
     after: After = None,
 ) -> Any:
     """List your own grants, newest first; administrators see everybody's."""
-    return await page(deps, caller, GRANTS, _grant_out, limit, after, owner=_owner(caller), state=state)
+    found = await page(deps, caller, GRANTS, limit, after, owner=_owner(caller), state=state)
+    return {**found, "items": [_grant_out(row) for row in found["items"]]}
 
 
 @grants.get("/{grant_id}", responses=_SHOWN)

@@ -6,19 +6,19 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, Field, Strict
 
 from placet.contracts.messages.rulebook import SINCE_SECONDS_MAX, TRIAL_TEXT_MAX, TrialKind
 from placet.domain.trials import CasesReport, CheckReport, Explanation, Simulation
 from placet.gateway.admin.routes import page
-from placet.gateway.admin.store import ACTIVATIONS, Row
+from placet.gateway.admin.store import ACTIVATIONS
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described, problem
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.texts import Text
+from placet.gateway.texts import Body, Text
 
 router = APIRouter(prefix="/v1/rulebook", tags=["rulebook"], route_class=StrictRoute)
 
@@ -27,11 +27,7 @@ _PROBLEMS = described(400, 401, 403, 413, 415, 429, 503, 504)
 _ANY_RULEBOOK = "The rulebook's text, YAML; the active one where it is left out."
 
 
-class _In(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class CheckIn(_In):
+class CheckIn(Body):
     """A rulebook to check."""
 
     rulebook: Annotated[
@@ -43,7 +39,7 @@ class CheckIn(_In):
     ]
 
 
-class ExplainIn(_In):
+class ExplainIn(Body):
     """A call to explain."""
 
     call: Annotated[
@@ -55,14 +51,14 @@ class ExplainIn(_In):
     rulebook: Annotated[Yaml | None, Field(description=_ANY_RULEBOOK)] = None
 
 
-class TestIn(_In):
+class TestIn(Body):
     """Cases to test."""
 
     cases: Annotated[Yaml, Field(description="The text of a file of cases, YAML.")]
     rulebook: Annotated[Yaml | None, Field(description=_ANY_RULEBOOK)] = None
 
 
-class SimulateIn(_In):
+class SimulateIn(Body):
     """A rulebook to replay the past against."""
 
     rulebook: Annotated[Yaml, Field(description="The rulebook's text, YAML.")]
@@ -96,11 +92,7 @@ async def activations(deps: DepsOf, caller: CallerOf, limit: Limit = 50, after: 
     """List which rulebook and which directory were active since when, newest first. For the house's administrators."""
     caller.need(Scope.ADMIN)
     caller.need_house()
-    return await page(deps, caller, ACTIVATIONS, _activation_out, limit, after)
-
-
-def _activation_out(row: Row) -> ActivationOut:
-    return ActivationOut.model_validate({**row, "id": row["activation_id"]})
+    return await page(deps, caller, ACTIVATIONS, limit, after)
 
 
 @router.post("/check", response_model=CheckReport, responses=_PROBLEMS)
@@ -127,7 +119,7 @@ async def simulate(deps: DepsOf, caller: CallerOf, body: SimulateIn) -> Any:
     return await _tried(deps, caller, "simulate", body)
 
 
-async def _tried(deps: Deps, caller: Caller, kind: TrialKind, body: _In) -> Response | dict[str, Any]:
+async def _tried(deps: Deps, caller: Caller, kind: TrialKind, body: Body) -> Response | dict[str, Any]:
     report = await deps.trials.ask(caller, kind, **body.model_dump(exclude_none=True))
     if report is None:
         return problem(504, "Policy did not answer in time.", kind="unanswered")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import BaseModel, Field, Strict, model_validator
 
 from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
@@ -23,7 +23,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
 from placet.gateway.store.stops import Lifting, Row, Stopping
-from placet.gateway.texts import Text
+from placet.gateway.texts import Body, Text
 from placet.runtime.work import Change
 
 router = APIRouter(prefix="/v1/stops", tags=["stops"], route_class=StrictRoute)
@@ -31,10 +31,8 @@ router = APIRouter(prefix="/v1/stops", tags=["stops"], route_class=StrictRoute)
 _Reason = Annotated[Text, Field(max_length=500)]
 
 
-class EmergencyStopIn(BaseModel):
+class EmergencyStopIn(Body):
     """What is to be stopped: exactly one of `tool`, `agent`, `tenant` and `all`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     tool: Annotated[ToolName | None, Field(description="Calls of this tool, of your tenant.")] = None
     agent: Annotated[Identifier | None, Field(description="Calls that this agent proposed, of your tenant.")] = None
@@ -57,10 +55,8 @@ class EmergencyStopIn(BaseModel):
         return self
 
 
-class EmergencyResumeIn(BaseModel):
+class EmergencyResumeIn(Body):
     """Why such calls may run again."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: Annotated[_Reason, Field(description="For the record.")] = ""
 

@@ -6,11 +6,12 @@ A comment decides nothing: it changes neither the approval nor its revision, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, Field, Strict
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ApprovalCommented
@@ -31,16 +32,14 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
-from placet.gateway.texts import Text, saying_something
+from placet.gateway.texts import Body, Text, saying_something
 from placet.runtime.work import UnitOfWork
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
 
-class CommentIn(BaseModel):
+class CommentIn(Body):
     """What somebody says about an approval."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Annotated[Text, Field(max_length=COMMENT_MAX), AfterValidator(saying_something), AfterValidator(str.strip)]
     question: Annotated[bool, Strict()] = Field(
@@ -59,19 +58,6 @@ class CommentOut(BaseModel):
     answered: bool = Field(description="Of a question: whether the requester has written since.")
     at: datetime
 
-    @classmethod
-    def of(cls, comment: Comment, requester: str, last_word: datetime | None) -> Self:
-        """Return a comment as it is shown; `last_word` is when the requester wrote last."""
-        return cls(
-            id=comment.id,
-            person=comment.person,
-            text=comment.text,
-            question=comment.question,
-            by_requester=comment.person == requester,
-            answered=comment.question and last_word is not None and last_word > comment.at,
-            at=comment.at,
-        )
-
 
 class CommentPage(BaseModel):
     """The comments on an approval, oldest first."""
@@ -81,8 +67,15 @@ class CommentPage(BaseModel):
 
 def comments_out(comments: Sequence[Comment], requester: str) -> list[CommentOut]:
     """Return comments as they are shown."""
-    last_word = max((each.at for each in comments if each.person == requester), default=None)
-    return [CommentOut.of(each, requester, last_word) for each in comments]
+    words = [each.at for each in comments if each.person == requester]
+    return [
+        CommentOut(
+            **asdict(each),
+            by_requester=each.person == requester,
+            answered=each.question and any(at > each.at for at in words),
+        )
+        for each in comments
+    ]
 
 
 def may_comment(caller: Caller, row: Row) -> bool:

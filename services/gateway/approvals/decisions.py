@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -85,6 +85,10 @@ class Ask:
         Also from who may not decide the call, and where they are of arguments that somebody is just changing.
         """
         return self.verb == "respond" or (self.verb == "cancel" and self.reason != "")
+
+
+#: What of a wish is signed, under the same names.
+_SIGNED = tuple(each.name for each in fields(Ask) if each.name != "restored_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,18 +350,7 @@ def _claims(wish: _Wish, approval: Row, now: datetime) -> DecisionClaims:
         approval_id=approval["approval_id"],
         decision_id=wish.decision_id,
         at=now.timestamp(),
-        verb=ask.verb,
-        digest=ask.digest,
-        revision=ask.revision,
-        reason=ask.reason,
-        arguments=ask.arguments,
-        response=ask.response,
-        response_kind=ask.response_kind,
-        to=ask.to,
-        seconds=ask.seconds,
-        grant=ask.grant,
-        end_turn=ask.end_turn,
-        said=ask.said,
+        **{name: getattr(ask, name) for name in _SIGNED},
         person=caller.person,
         roles=caller.roles_for(approval["requester"]),
         conversation_id=caller.conversation_id,

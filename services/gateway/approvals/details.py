@@ -147,7 +147,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
         untold = await read.list_untold(connection, tenant, [row])
         words = await load_words(connection, [row])
         comments = await list_comments(connection, tenant, approval_id)
-        history = await read.load_history_of(connection, tenant, call_id, approval_id, ROWS_MAX)
+        history = await read.load_history(connection, tenant, call_id, ROWS_MAX, approval_id)
     (out,) = await approvals_out([row], directory, untold)
     return ApprovalDetailOut.model_validate(
         {
@@ -156,7 +156,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "asked": quoted(words[approval_id].asked),
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
-            "panels": [asdict(panel) for panel in counted.tally.panels] if _waits(row) else None,
+            "panels": [asdict(panel) for panel in counted.tally.panels] if row["state"] == "pending" else None,
             "decisions": _decisions(decisions, counted),
             "edits": [{**each, "id": each["edit_id"]} for each in edits],
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
@@ -167,10 +167,6 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "history": [dict(each) for each in history],
         }
     )
-
-
-def _waits(row: Row) -> bool:
-    return bool(row["state"] == "pending")
 
 
 def _records(row: Row, execution: Row | None) -> dict[str, Any]:

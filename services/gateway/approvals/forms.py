@@ -11,7 +11,6 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    ConfigDict,
     Field,
     Strict,
     ValidationInfo,
@@ -29,7 +28,7 @@ from placet.gateway.approvals.decisions import Ask
 from placet.gateway.approvals.held import held_of, is_large
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.store.read import Row
-from placet.gateway.texts import Text, storable_value
+from placet.gateway.texts import Body, Text, storable_value
 
 #: Decisions that one request may carry.
 BATCH_MAX = 200
@@ -127,10 +126,8 @@ VERBS_OF: Mapping[str, tuple[Verb, ...]] = {
 }
 
 
-class SeenIn(BaseModel):
+class SeenIn(Body):
     """What a person saw, and why they decide as they do."""
-
-    model_config = ConfigDict(extra="forbid")
 
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="The digest of the card that was shown.")]
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
@@ -147,10 +144,8 @@ class VoteIn(SeenIn):
     decision: Literal["approve", "deny"]
 
 
-class GrantIn(BaseModel):
+class GrantIn(Body):
     """How far "allow this from now on" shall go; what is left out is as far as the rule lets anybody go."""
-
-    model_config = ConfigDict(extra="forbid")
 
     scope: GrantScope = "conversation"
     bounds: Annotated[list[Annotated[Text, Field(max_length=128)]], Field(max_length=64)] | None = Field(
@@ -233,10 +228,8 @@ class BatchItemIn(DecisionIn):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The approval.")]
 
 
-class BatchIn(BaseModel):
+class BatchIn(Body):
     """Decisions about several approvals, each with its own digest."""
-
-    model_config = ConfigDict(extra="forbid")
 
     items: Annotated[list[BatchItemIn], Field(min_length=1, max_length=BATCH_MAX)]
 

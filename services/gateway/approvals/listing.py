@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from placet.domain.directory import Directory
-from placet.gateway.approvals.mine import list_mine, survey_mine
+from placet.gateway.approvals.mine import Page, after_row, list_mine, survey_mine
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.approvals.survey import Order, Survey
 from placet.gateway.conversations.store import surfaced_in
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.paging import Cursor
-from placet.gateway.store.read import Row, load_approval, load_approvals
+from placet.gateway.store.read import load_approval, load_approvals
 from placet.runtime.sql import Connection
 
 #: Orders whose pages go on however much there is; the others are sorted among what a survey sees.
@@ -35,14 +34,6 @@ class Wanted:
     def oldest(self) -> bool:
         """Whether what is looked at begins with the oldest: they run out first."""
         return self.order in {"oldest", "deadline"}
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One page, and where the next begins; None on the last."""
-
-    rows: Sequence[Row]
-    next: Cursor | None = None
 
 
 async def with_surfaced(connection: Connection, caller: Caller, filters: Filters) -> Filters:
@@ -74,7 +65,7 @@ async def list_page(
     *,
     after: Cursor | None = None,
     limit: int,
-) -> Listed:
+) -> Page:
     """Return a page of what is wanted, from after a cursor on; `survey` is what was looked over already."""
     if wanted.order in KEYSET and not wanted.group and (survey is None or not survey.complete):
         return await _stretch(connection, caller, directory, wanted, after, limit)
@@ -85,17 +76,15 @@ async def list_page(
         keys = [(caller.tenant, row["approval_id"]) for row in rows]
         whole = await load_approvals(connection, keys)
         rows = [whole[key] for key in keys if key in whole]
-    return Listed(rows, Cursor(following["created_at"], following["approval_id"]) if following else None)
+    return Page(rows, after_row(following) if following else None)
 
 
 async def _stretch(
     connection: Connection, caller: Caller, directory: Directory, wanted: Wanted, after: Cursor | None, limit: int
-) -> Listed:
+) -> Page:
     """Return a page that is a stretch of an index."""
     oldest = wanted.order == "oldest"
     if wanted.mine:
-        found = await list_mine(connection, caller, directory, wanted.filters, after=after, limit=limit, oldest=oldest)
-        return Listed(found.rows, found.next)
+        return await list_mine(connection, caller, directory, wanted.filters, after=after, limit=limit, oldest=oldest)
     rows = await list_approvals(connection, caller.tenant, wanted.filters, after=after, limit=limit + 1, oldest=oldest)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listed(rows[:limit], Cursor(last["created_at"], last["approval_id"]) if last else None)
+    return Page(rows[:limit], after_row(rows[limit - 1]) if len(rows) > limit else None)

@@ -31,7 +31,7 @@ LOOKED_MAX = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What somebody can decide, in its order, and where the next page begins; None on the last."""
+    """One page of a list, in its order, and where the next begins; None on the last."""
 
     rows: Sequence[Row]
     next: Cursor | None = None
@@ -60,10 +60,10 @@ async def list_mine(
         found += await decidable(connection, rows, caller, directory, again=False)
         looked += len(rows)
         if len(found) > limit:
-            return Page(found[:limit], _cursor(found[limit - 1]))
+            return Page(found[:limit], after_row(found[limit - 1]))
         if len(rows) < size:
             return Page(found)
-        after = _cursor(rows[-1])
+        after = after_row(rows[-1])
         if found and looked >= LOOKED_MAX:
             return Page(found, after)
         size = min(2 * size, LOOK_MAX)
@@ -117,5 +117,6 @@ def _voter(caller: Caller, requester: str, opened_by: str = "") -> Voter:
     return Voter(caller.person, roles, caller.proof, caller.conversation_id, caller.key_id, opened_by)
 
 
-def _cursor(row: Row) -> Cursor:
+def after_row(row: Row) -> Cursor:
+    """Return where the page behind a row begins."""
     return Cursor(row["created_at"], row["approval_id"])

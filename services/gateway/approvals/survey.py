@@ -23,16 +23,6 @@ Row = Mapping[str, Any]
 Order = Literal["newest", "oldest", "deadline", "risk", "amount"]
 #: What a list may be grouped by -> the column.
 GROUPS: Mapping[str, str] = {"conversation": "conversation_id", "tool": "tool", "requester": "requester"}
-#: Filters whose values are counted -> the column.
-FACETS: Mapping[str, str] = {
-    "state": "state",
-    "tool": "tool",
-    "agent": "agent",
-    "requester": "requester",
-    "rule": "rule",
-    "category": "category",
-    "decided_by": "decided_by",
-}
 #: Ages that are counted, in seconds.
 AGES = (600, 3_600, 86_400)
 #: Values of one filter that are offered, and days.
@@ -69,8 +59,8 @@ class Survey:
         return len(self.rows) if self.complete else COUNT_MAX + 1
 
     def facet(self, name: str) -> tuple[Counted, ...]:
-        """Return the values of a filter, the most frequent first."""
-        found = Counter(str(row[FACETS[name]]) for row in self.rows if row[FACETS[name]] is not None)
+        """Return the values of a filter, which is a column, the most frequent first."""
+        found = Counter(str(row[name]) for row in self.rows if row[name] is not None)
         return tuple(
             Counted(*each) for each in sorted(found.items(), key=lambda each: (-each[1], each[0]))[:VALUES_MAX]
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
@@ -199,7 +199,7 @@ def _unread(votes: Sequence[Vote], cards: dict[str, Held]) -> list[Vote]:
 
 
 def _person(person: str, votes: Sequence[Vote], cards: dict[str, Held]) -> PersonNumbers:
-    hours = Counter(_hour(vote.decided_at) for vote in votes)
+    hours = Counter(vote.decided_at.replace(minute=0, second=0, microsecond=0) for vote in votes)
     approvals = sum(vote.verb == "approve" for vote in votes)
     return PersonNumbers(person, len(votes), approvals, len(_unread(votes, cards)), max(hours.values()))
 
@@ -208,10 +208,6 @@ def by_hour(votes: Iterable[Vote]) -> list[int]:
     """Return how many decisions were made in each hour of the day, UTC, from midnight on."""
     found = Counter(vote.decided_at.astimezone(UTC).hour for vote in votes)
     return [found[hour] for hour in range(24)]
-
-
-def _hour(at: datetime) -> datetime:
-    return at.replace(minute=0, second=0, microsecond=0)
 
 
 def always_approved(held: Iterable[Held], votes: Iterable[Vote]) -> list[AlwaysApproved]:
@@ -253,7 +249,4 @@ def _always(rule: str, tool: str, calls: Sequence[Held], deciding: Iterable[Vote
 
 def without_names(people: Iterable[PersonNumbers]) -> list[PersonNumbers]:
     """Return the same numbers under `person 1`, `person 2`…, in the order given: for houses that show no names here."""
-    return [
-        PersonNumbers(f"person {number}", each.decisions, each.approvals, each.unread, each.busiest_hour)
-        for number, each in enumerate(people, 1)
-    ]
+    return [replace(each, person=f"person {number}") for number, each in enumerate(people, 1)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from placet.contracts.canonical import canonical_text
 from placet.contracts.errors import Refused
@@ -49,6 +49,7 @@ from placet.gateway.insights.suggestion import (
     within,
 )
 from placet.gateway.store import reading
+from placet.gateway.texts import Body
 
 router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
 
@@ -87,10 +88,8 @@ class InsightsOut(BaseModel):
     always_approved: list[AlwaysApproved]
 
 
-class ProposalIn(BaseModel):
+class ProposalIn(Body):
     """Which suggested rule change is proposed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     rule: Annotated[str, Field(min_length=1, max_length=128, description="The rule that held the calls.")]
     tool: Annotated[str, Field(min_length=1, max_length=128)]

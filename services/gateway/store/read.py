@@ -335,20 +335,13 @@ async def execution_states(connection: Connection, tenant: str, call_ids: Collec
     return {row.call_id: row.state for row in await connection.execute(_EXECUTION_STATES, values)}
 
 
-async def load_history_of(
-    connection: Connection, tenant: str, call_id: str, subject_id: str, limit: int
+async def load_history(
+    connection: Connection, tenant: str, call_id: str, limit: int, subject_id: str = ""
 ) -> Sequence[Row]:
-    """Return every change of state of one thing that a call has, in the order of time."""
-    c = _HISTORY.c
-    of = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id, c.subject_id == subject_id)
-    return await _all(connection, of.order_by(c.at).limit(limit))
-
-
-async def load_history(connection: Connection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
-    """Return every change of state that a call went through, in every service, in the order of time."""
+    """Return every change of state that a call, or one thing that it has, went through, in the order of time."""
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
-    return await _all(connection, statement)
+    return await _all(connection, statement.where(c.subject_id == subject_id) if subject_id else statement)
 
 
 async def why_stopped(connection: Connection, tenant: str, approval_id: str, arguments: str) -> str | None:
@@ -360,14 +353,8 @@ async def why_stopped(connection: Connection, tenant: str, approval_id: str, arg
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-def _of_tenant(view: sa.TableClause, tenant: str, conversation_id: str | None = None) -> sa.Select[Any]:
-    statement = sa.select(view).where(view.c.tenant == tenant)
-    return statement if conversation_id is None else statement.where(view.c.conversation_id == conversation_id)
-
-
-async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:
-    found = (await connection.execute(statement)).mappings().one_or_none()
-    return dict(found) if found else None
+def _of_tenant(view: sa.TableClause, tenant: str) -> sa.Select[Any]:
+    return sa.select(view).where(view.c.tenant == tenant)
 
 
 async def _all(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
@@ -390,4 +377,4 @@ async def _of_call(
     connection: Connection, view: sa.TableClause, tenant: str, call_id: str, newest: sa.ColumnElement[Any]
 ) -> Row | None:
     statement = _of_tenant(view, tenant).where(view.c.call_id == call_id).order_by(newest.desc()).limit(1)
-    return await _one(connection, statement)
+    return next(iter(await _all(connection, statement)), None)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
@@ -23,7 +23,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
-from placet.gateway.texts import Text
+from placet.gateway.texts import Body, Text
 from placet.gateway.workspaces.plans import asked_here
 from placet.gateway.workspaces.store import is_proposed, load_diffs, load_parts, newest_workspace
 from placet.surfaces.plan import plan_of
@@ -110,10 +110,8 @@ class EntryDiffOut(BaseModel):
     changes: list[DiffOut]
 
 
-class DiscardIn(BaseModel):
+class DiscardIn(Body):
     """Why it is thrown away."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
 
