@@ -81,7 +81,7 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
             len(each) for section in found.sections for group in section.groups if len(each := group.together) > 1
         ),
         views=views,
-        view=next((view.name for view in views if view.address == asked.link()), ""),
+        view=next((name for name, address in views.items() if address == asked.link()), ""),
         done=next(iter(told), None),
         sent=bool(sent),
         now=now,

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
 
 from placet.contracts.errors import Refused
-from placet.gateway.approvals.store.saved_views import NAME_MAX, VIEWS_MAX, SavedView, remove_view, save_view
+from placet.gateway.approvals.store.saved_views import NAME_MAX, VIEWS_MAX, remove_view, save_view
 from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
@@ -29,7 +29,7 @@ async def save(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
         words = text(caller.language, "A view needs a name of at most {count} characters.", count=NAME_MAX)
         raise Refused(words, status=400, kind="invalid-view")
     async with writing(deps.runtime.units, caller) as work:
-        kept = await save_view(work.connection, caller.tenant, caller.person, SavedView(name, address))
+        kept = await save_view(work.connection, caller.tenant, caller.person, name, address)
     if not kept:
         words = text(caller.language, "You keep {count} views already: delete one first.", count=VIEWS_MAX)
         raise Refused(words, status=409, kind="too-many-views")

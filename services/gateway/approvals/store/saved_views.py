@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
@@ -15,23 +13,14 @@ NAME_MAX = 60
 QUERIES = load_queries(__file__, "saved_views.sql")
 
 
-@dataclass(frozen=True, slots=True)
-class SavedView:
-    """One list: its name, and its address in the inbox."""
-
-    name: str
-    address: str
+async def list_views(connection: Connection, tenant: str, person: str) -> dict[str, str]:
+    """Return the views that a person keeps, their addresses in the inbox by their names, in the order of these."""
+    return dict(await connection.run(QUERIES.list_views, tenant=tenant, person=person))
 
 
-async def list_views(connection: Connection, tenant: str, person: str) -> tuple[SavedView, ...]:
-    """Return the views that a person keeps, by name."""
-    rows = await connection.run(QUERIES.list_views, tenant=tenant, person=person)
-    return tuple(SavedView(row["name"], row["address"]) for row in rows)
-
-
-async def save_view(connection: Connection, tenant: str, person: str, view: SavedView) -> str:
+async def save_view(connection: Connection, tenant: str, person: str, name: str, address: str) -> str:
     """Keep a view; return the address that its name has by now, or nothing where a person has VIEWS_MAX views."""
-    values = {"tenant": tenant, "person": person, "name": view.name, "address": view.address, "most": VIEWS_MAX}
+    values = {"tenant": tenant, "person": person, "name": name, "address": address, "most": VIEWS_MAX}
     return next((row["address"] for row in await connection.run(QUERIES.save_view, **values)), "")
 
 
