@@ -22,7 +22,7 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
-from placet.gateway.store.stops import Lifting, Row, Stopping
+from placet.gateway.store.stops import Row, Stopping
 from placet.gateway.texts import Body, Text
 from placet.runtime.work import Change
 
@@ -149,8 +149,8 @@ async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) ->
             caller.need_house()
         if row["by_another"] and row["stopped_by"] == caller.person:
             raise Refused("Someone else must lift this stop.", status=403, kind="by-another")
-        lifting = Lifting(caller.person, reason, await work.clock())
-        lifted = await stops.lift(work.connection, deps.signer, row, lifting)
+        at = await work.clock()
+        lifted = await stops.lift(work.connection, deps.signer, row, by=caller.person, reason=reason, at=at)
         if lifted is None:
             raise Refused("This stop was already lifted.", status=409, kind="already-resumed")
         work.record(_change(lifted, "resumed", "active", "resumed", caller, reason))

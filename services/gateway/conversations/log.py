@@ -45,7 +45,6 @@ class ConversationLog:
     #: Whether a caller's rights hold still; asked once a heartbeat.
     still_allowed: Callable[[Caller], Awaitable[bool]]
     limits: StreamLimits
-    doubt_seconds: float = DOUBT_SECONDS
 
     async def read(self, tenant: str, conversation_id: str, after: int, limit: int) -> list[Item]:
         """Return the items after the number `after`, oldest first."""
@@ -123,7 +122,7 @@ class ConversationLog:
 
     def listener(self, caller: Caller, heartbeat_seconds: float | None = None) -> Listener:
         """Return a caller who is let in now, for whoever tells them something that takes a while."""
-        return Listener(caller, self.still_allowed, heartbeat_seconds or self.heartbeat_seconds, self.doubt_seconds)
+        return Listener(caller, self.still_allowed, heartbeat_seconds or self.heartbeat_seconds, DOUBT_SECONDS)
 
     async def _entries(
         self, listener: Listener, conversation: Topic | None, following: Following, after: int

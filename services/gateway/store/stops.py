@@ -43,15 +43,6 @@ class Stopping:
     by_house: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Lifting:
-    """Who lets such calls run again, why, and when by the database's clock."""
-
-    by: str
-    reason: str
-    at: datetime
-
-
 async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by: str, at: datetime) -> Row:
     """Stop such calls at a time of the database's clock.
 
@@ -72,9 +63,9 @@ async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by:
     return dict(made)
 
 
-async def lift(connection: Connection, signer: Signer, stop: Row, lifting: Lifting) -> Row | None:
-    """Resume these calls; None where somebody was faster."""
-    values = {"resumed_at": lifting.at, "resumed_by": lifting.by, "resume_reason": lifting.reason}
+async def lift(connection: Connection, signer: Signer, stop: Row, *, by: str, reason: str, at: datetime) -> Row | None:
+    """Resume these calls at a time of the database's clock; None where somebody was faster."""
+    values = {"resumed_at": at, "resumed_by": by, "resume_reason": reason}
     claims = _claims({**stop, **values}, _LIFTED, "resumed_at")
     values["resume_signature"] = signer.sign(Purpose.RESUME, claims)
     c = STOPS.c

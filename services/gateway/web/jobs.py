@@ -5,13 +5,11 @@ Everything works without scripts; with them the page of a job follows its log an
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.gateway.conversations.service import may_open
-from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.callers import After, DepsOf, PathId
 from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.identity.keys import Scope
 from placet.gateway.jobs import store
@@ -28,11 +26,9 @@ LINES_MAX = 40
 THROWN_OUT_MAX = 50
 TRIED_MAX = 200
 
-Cursor = Annotated[str | None, Query(max_length=400)]
-
 
 @router.get("")
-async def show_list(deps: DepsOf, caller: SignedIn, cursor: Cursor = None) -> HTMLResponse:
+async def show_list(deps: DepsOf, caller: SignedIn, cursor: After = None) -> HTMLResponse:
     """Show the jobs that the caller may see, newest first."""
     whose, place = whose_jobs(caller), cursor_of(cursor)
     async with reading(deps.runtime.database) as connection:

@@ -19,7 +19,7 @@ from placet.gateway.conversations.access import no_conversation
 from placet.gateway.conversations.items import READ_BY_PEOPLE
 from placet.gateway.conversations.store import find_conversation, tail
 from placet.gateway.dialects.posted import MESSAGE_ID
-from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.callers import After, DepsOf, PathId
 from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -42,11 +42,10 @@ PAGE = 25
 ITEMS_MAX = 200
 
 Narrowed = Annotated[HeldState | None, Query()]
-Cursor = Annotated[str | None, Query(max_length=400)]
 
 
 @router.get("")
-async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cursor: Cursor = None) -> HTMLResponse:
+async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cursor: After = None) -> HTMLResponse:
     """Show the conversations that people hold, those held last first."""
     caller.need(Scope.OPERATE)
     state = State(holder) if holder else None
