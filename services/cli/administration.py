@@ -123,7 +123,10 @@ def resolve(
         fail("say what you found: --ran or --did-not-run", code=2)
     body = {"outcome": "ran" if ran else "did_not_run", "note": note}
     answer = call("POST", f"/v1/tool-calls/{call_id}/resolution", json=body)
-    show_json(answer) if json else out.print(f"{answer['outcome']} of {call_id} is on its way")
+    if json:
+        show_json(answer)
+    else:
+        out.print(f"{answer['outcome']} of {call_id} is on its way")
 
 
 @conversations.app.command("list")
@@ -145,7 +148,10 @@ def say(conversation_id: Id, text: Annotated[str, typer.Argument()], *, json: Js
     """Answer in a conversation that you hold."""
     body = {"text": text, "author": "operator"}
     posted = call("POST", f"/v1/conversations/{conversation_id}/messages", json=body)
-    show_json(posted) if json else out.print(f"said in {conversation_id}")
+    if json:
+        show_json(posted)
+    else:
+        out.print(f"said in {conversation_id}")
 
 
 @keys.app.command()

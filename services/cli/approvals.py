@@ -233,7 +233,10 @@ def batch(
             fail(f"{card}: give each as ID=DIGEST, the digest of the card that you saw", code=2)
         items.append({"id": approval_id, "digest": digest, "decision": verb, **_given({"reason": reason})})
     answer = call("POST", "/v1/approvals/decisions", json={"items": items})
-    show_json(answer) if json else show_table([_outcome(each) for each in answer["items"]], ["id", "status", "outcome"])
+    if json:
+        show_json(answer)
+    else:
+        show_table([_outcome(each) for each in answer["items"]], ["id", "status", "outcome"])
     if any(each["problem"] for each in answer["items"]):
         raise typer.Exit(1)
 
@@ -265,7 +268,10 @@ def _decide(
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= _given({"reason": reason, "restored_at": approval.get("restored_at")}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
-    show_json(answer) if json else out.print(answer.get("state", "sent; the answer takes its time"))
+    if json:
+        show_json(answer)
+    else:
+        out.print(answer.get("state", "sent; the answer takes its time"))
 
 
 def _question(verb: str, left_out: Sequence[str]) -> str:

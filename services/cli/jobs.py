@@ -61,7 +61,10 @@ def cancel(thing: Id, *, json: Json = False) -> None:
     found = call("POST", f"/v1/jobs/{thing}/cancel")
     if found["state"] in OVER:
         fail(f"job {thing} has ended already: it is {found['state']}")
-    show_json(found) if json else out.print(f"cancellation of {thing} is on its way")
+    if json:
+        show_json(found)
+    else:
+        out.print(f"cancellation of {thing} is on its way")
 
 
 @jobs.app.command("run")

@@ -202,7 +202,10 @@ def duty(
                 "closed_until": opens.isoformat() if opens > moment else None,
             }
         )
-    show_json(rows) if json else show_table(rows, ["group", "asked_first", "until", "whole_group", "closed_until"])
+    if json:
+        show_json(rows)
+    else:
+        show_table(rows, ["group", "asked_first", "until", "whole_group", "closed_until"])
 
 
 def _show(report: Report, file: str, *, json: bool) -> None:

@@ -40,7 +40,10 @@ def stop(  # noqa: PLR0913 - each is an option
         fail("say why: --reason TEXT", code=2)
     asked = {**given, "reason": reason, "by_another": by_another, "anyway": anyway}
     made = call("POST", "/v1/stops", json=asked)
-    show_json(made) if json else out.print(f"stopped; lift it with: placet resume {made['id']}")
+    if json:
+        show_json(made)
+    else:
+        out.print(f"stopped; lift it with: placet resume {made['id']}")
 
 
 @app.command("list")
@@ -61,4 +64,7 @@ def resume(
 ) -> None:
     """Lift an emergency stop: such calls may run again from now on."""
     lifted = call("POST", f"/v1/stops/{stop_id}/resume", json={"reason": reason})
-    show_json(lifted) if json else out.print(f"{stop_id} is lifted")
+    if json:
+        show_json(lifted)
+    else:
+        out.print(f"{stop_id} is lifted")

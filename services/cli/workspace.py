@@ -58,7 +58,10 @@ def diff(
 def propose(conversation_id: ConversationId, *, json: Json = False) -> None:
     """Have what is staged decided now; an approval opens."""
     answer = call("POST", f"/v1/conversations/{conversation_id}/workspace/propose")
-    show_json(answer) if json else out.print("asked: the approval opens in a moment")
+    if json:
+        show_json(answer)
+    else:
+        out.print("asked: the approval opens in a moment")
 
 
 @app.command()
@@ -78,7 +81,10 @@ def discard(
         if not typer.confirm("Throw all of it away?"):
             fail("nothing was thrown away")
     answer = call("POST", f"{path}/discard", json={"reason": reason} if reason else {})
-    show_json(answer) if json else out.print("asked: it is thrown away in a moment")
+    if json:
+        show_json(answer)
+    else:
+        out.print("asked: it is thrown away in a moment")
 
 
 def headline(workspace: dict[str, Any]) -> str:
