@@ -57,7 +57,7 @@ def verify(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Attack your own running installation and say row by row what held. Approves nothing; kills what --kill kills.
 
-    Exit code 1 if something did not hold.
+    Exit code 1 if something did not hold, else 2 if a command of --kill could not be tried.
     """
     if database and data is not None:
         fail("--data has a database of its own: give one of --data and --database", code=2)
@@ -88,6 +88,8 @@ def verify(  # noqa: PLR0913 - each is an option
         out.print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in numbers.items()))
     if numbers["broken"]:
         raise typer.Exit(1)
+    if any(row.attack in (kill or []) and row.outcome == "not tried" for row in rows):
+        raise typer.Exit(2)
 
 
 def _end(number: int, _: object) -> NoReturn:
