@@ -19,12 +19,12 @@ import asyncpg
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.engine import make_url
 
 from placet.runtime.driver import RAISED, DatabaseClosed, DatabaseError, Outage, pool_options, translated
 from placet.runtime.outages import Outages
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
+from placet.runtime.urls import told_url
 from placet.runtime.watchdog import TooLong
 
 log = structlog.get_logger(__name__)
@@ -206,12 +206,12 @@ class Database:
             is_silent = monotonic() - asked < FREE_SECONDS
             answers = f"the server did not answer within {self._options['timeout']:g} seconds"
             reason = answers if is_silent else f"no connection was free within {FREE_SECONDS:g} seconds"
-            self._outages.miss(asked, error=reason, address=self._address)
+            self._outages.miss(asked, error=reason, address=told_url(self.url))
             raise Outage(reason) from None
         except RAISED as error:
             if self._pool.is_closing():
                 raise DatabaseClosed("the service is stopping") from None
-            self._outages.miss(asked, error=f"{type(error).__name__}: {error}", address=self._address)
+            self._outages.miss(asked, error=f"{type(error).__name__}: {error}", address=told_url(self.url))
             raise translated(error, lost=True) from None
         self._outages.meet()
         try:
@@ -242,10 +242,6 @@ class Database:
         if not self._outages.on:
             log.warning("database.outage", **told)
 
-    @property
-    def _address(self) -> str:
-        return make_url(self.url).render_as_string(hide_password=True)
-
     async def ready(self) -> bool:
         """Tell whether the database answers now, and has the service's tables."""
         return await self._why_not_ready() is None
@@ -267,7 +263,7 @@ class Database:
         tries = 0
         while reason := await self._why_not_ready():
             if tries % 10 == 0 and not self._outages.on:
-                log.warning("database.waiting", address=self._address, reason=reason)
+                log.warning("database.waiting", address=told_url(self.url), reason=reason)
             tries += 1
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))
 

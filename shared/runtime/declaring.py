@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from placet.contracts.topology import (
     EXCHANGES,
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
 #: How long the broker may take for one thing before it counts as silent, in seconds; a slow one needs many times that.
 ANSWER_SECONDS = 20.0
 T = TypeVar("T")
-
-
-def place_of(url: str) -> str:
-    """Return as whom a broker's URL reaches which virtual host, and where, without its password."""
-    parts = urlsplit(url)
-    return f"{parts.username or 'guest'}@{parts.hostname}:{parts.port or 5672}{parts.path or '/'}"
 
 
 async def in_time(asked: Awaitable[T]) -> T:

@@ -15,6 +15,7 @@ import asyncpg
 from pydantic_core import from_json, to_json
 
 from placet.contracts.errors import PlacetError
+from placet.runtime.urls import UNREADABLE
 
 #: How long making a connection may take.
 CONNECT_SECONDS = 5.0
@@ -44,10 +45,6 @@ _CHOICES = {
 #: Hosts with their ports, as they stand behind the user.
 _HOST = r"(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
-_UNREADABLE = (
-    "the URL of the database cannot be read, its port or connect_timeout neither: "
-    "write postgresql://user:password@host:5432/database"
-)
 
 
 class DatabaseError(Exception):
@@ -81,9 +78,9 @@ def pool_options(url: str, *, application: str, plan_once: bool = False) -> dict
         asked = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
         seconds = min(float(asked.pop("connect_timeout", 0)) or CONNECT_SECONDS, CONNECT_SECONDS)
     except ValueError:
-        raise BadDatabaseUrl(_UNREADABLE) from None
+        raise BadDatabaseUrl(UNREADABLE) from None
     if not _HOSTS.fullmatch(parts.netloc.rpartition("@")[2]) or parts.scheme not in {"postgresql", "postgres"}:
-        raise BadDatabaseUrl(_UNREADABLE)
+        raise BadDatabaseUrl(UNREADABLE)
     for name, choices in _CHOICES.items():
         if asked.get(name, choices[0]) not in choices:
             raise BadDatabaseUrl(f"the URL of the database has a {name} that is none of {', '.join(choices)}")

@@ -33,9 +33,10 @@ from placet.runtime.bus import (
     PublishRefused,
     PublishReturned,
 )
-from placet.runtime.declaring import declare_topology, in_time, place_of
+from placet.runtime.declaring import declare_topology, in_time
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
+from placet.runtime.urls import told_url
 
 log = structlog.get_logger(__name__)
 
@@ -153,7 +154,7 @@ class RabbitBus:
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._consuming, self._stopped = True, False
-        self._outages = Outages("broker.away", "broker.back", {"broker": place_of(url)})
+        self._outages = Outages("broker.away", "broker.back", {"broker": told_url(url)})
 
     def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
         """Consume `spec`; it is declared with its bindings at start."""

@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from placet.contracts.errors import PlacetError
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX
+from placet.runtime.urls import login_of
 
 PREFIX = "PLACET_"
 #: The names of all settings of all services, one a line; drawn by `python -m placet.deploy.example_env`.
@@ -171,11 +172,15 @@ def _fault(error: ErrorDetails) -> str:
 
 def default_credentials(settings: Settings) -> list[str]:
     """Return the settings that reach another machine with the credentials that every installation begins with."""
-    rabbitmq, database = (urlsplit(url.get_secret_value()) for url in (settings.rabbitmq_url, settings.database_url))
-    guest = {rabbitmq.username or "guest", rabbitmq.password or "guest"} == {"guest"}
-    trusted = database.username in {None, "postgres"} and not database.password
+    rabbitmq, database = (login_of(url.get_secret_value()) for url in (settings.rabbitmq_url, settings.database_url))
+    guest = {rabbitmq.user or "guest", rabbitmq.password or "guest"} == {"guest"}
+    trusted = database.user in {"", "postgres"} and not database.password
     found = {"PLACET_RABBITMQ_URL": (rabbitmq, guest), "PLACET_DATABASE_URL": (database, trusted)}
-    return [name for name, (url, default) in found.items() if default and (url.hostname or "") not in _LOCAL_HOSTS]
+    return [name for name, (url, default) in found.items() if default and not _is_here(url.host)]
+
+
+def _is_here(host: str) -> bool:
+    return host in _LOCAL_HOSTS or host.startswith("/")
 
 
 def _unknown(environment: Iterable[str], known: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line, u
 from placet.cli.output import Json, fail, out, progress, show_json, show_table
 from placet.cli.verify import calls, doors, kills
 from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened
+from placet.runtime.urls import told_url
 
 _SAY = "This is placet verify. Please answer with OK, and use no tool."
 _COLUMNS = ["kind", "attack", "outcome", "found"]
@@ -74,7 +75,7 @@ def verify(  # noqa: PLR0913 - each is an option
         ):
             rows = list(_attack(http, api_key(data), say, agent, wait, database, kill or []))
     except httpx.HTTPError as error:
-        fail(f"no answer from {address(data)} (PLACET_URL says where Placet is): {error}")
+        fail(f"no answer from {told_url(address(data))} (PLACET_URL says where Placet is): {error}")
     if database:
         with progress("asking the database", quiet=json):
             rows += _invariants(database, settled_after)
@@ -152,6 +153,7 @@ def _keys_of_a_tenant(database: str) -> tuple[str, str]:
         return "", ""
     import psycopg
 
+    from placet.deploy.postgres.telling import told_error
     from placet.gateway.identity.bootstrap import create_key
 
     tenant, scopes = f"verify-{secrets.token_hex(4)}", ["chat", "decide", "operate", "admin"]
@@ -163,7 +165,7 @@ def _keys_of_a_tenant(database: str) -> tuple[str, str]:
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         return "", ""
     except psycopg.Error as error:
-        fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
+        fail(f"the database cannot be asked: {told_error(error)}", code=2)
 
 
 def _prepared(foreign: str, database: str) -> Iterator[Row]:
@@ -177,11 +179,12 @@ def _invariants(database: str, settled_after: float) -> Iterator[Row]:
     import psycopg
 
     from placet.cli.invariants import QUERY_SECONDS, check
+    from placet.deploy.postgres.telling import told_error
 
     try:
         found = check(database, settled_after_seconds=settled_after)
     except psycopg.Error as error:
-        fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
+        fail(f"the database cannot be asked: {told_error(error)}", code=2)
     for invariant, broken in found.items():
         if broken is None:
             yield not_tried("rows", invariant.name, f"it takes longer than {QUERY_SECONDS:.0f} s")

@@ -16,7 +16,6 @@ from placet.contracts.errors import PlacetError
 from placet.contracts.topology import SERVICES
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
-from placet.runtime.declaring import place_of
 from placet.runtime.service import Service, main
 from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown, what_is_wrong
 
@@ -79,18 +78,6 @@ def test_an_address_of_no_broker_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "place"),
-    [
-        ("amqp://placet-agent:secret@broker/placet", "placet-agent@broker:5672/placet"),
-        ("amqps://broker:5671", "guest@broker:5671/"),
-    ],
-)
-def test_a_broker_is_named_without_its_password(url: str, place: str) -> None:
-    """As lines in the log have it."""
-    assert place == place_of(url)
-
-
-@pytest.mark.parametrize(
     ("rabbitmq_url", "database_url", "told"),
     [
         ("amqp://guest:guest@127.0.0.1:5672/", "postgresql://postgres@localhost/placet", []),
@@ -99,6 +86,10 @@ def test_a_broker_is_named_without_its_password(url: str, place: str) -> None:
         ("amqp://broker", "postgresql://db/placet", ["PLACET_RABBITMQ_URL", "PLACET_DATABASE_URL"]),
         ("amqp://placet:x@broker/", "postgresql://postgres:x@db/placet", []),
         ("amqp://guest:x@broker/", "postgresql://placet_agent@db/placet", []),
+        ("amqp://guest:x@broker/", "postgresql://db/placet?user=placet_agent&password=x", []),
+        ("amqp://guest:x@broker/", "postgresql://postgres@db/placet?password=x", []),
+        ("amqp://guest:x@broker/", "postgresql://postgres@db/placet?passfile=/run/secrets/pgpass", []),
+        ("amqp://guest:x@broker/", "postgresql:///placet?user=postgres&host=db", ["PLACET_DATABASE_URL"]),
     ],
 )
 def test_default_credentials_are_for_this_machine(rabbitmq_url: str, database_url: str, told: list[str]) -> None:

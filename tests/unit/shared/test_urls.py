@@ -1,0 +1,32 @@
+"""How URLs of databases, brokers and gateways are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from placet.runtime.urls import told_url
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://placet:hunter2@db:5433/placet", "postgresql://placet:***@db:5433/placet"),
+        ("postgresql://db/x?user=placet&password=hunter2", "postgresql://db/x?user=placet&password=***"),
+        ("postgresql://db/x?user=placet&p%61ssword=hunter2", "postgresql://db/x?user=placet&password=***"),
+        (
+            "postgresql://placet@db/x?sslkey=/k.pem&sslpassword=hunter2&passfile=/run/pgpass",
+            "postgresql://placet@db/x?sslkey=/k.pem&sslpassword=***&passfile=/run/pgpass",
+        ),
+        ("postgresql://one:hunter2@db-1:5433,db-2/placet", "postgresql://one:***@db-1:5433,db-2/placet"),
+        ("postgresql://postgres@/placet?host=/run/placet", "postgresql://postgres@/placet?host=/run/placet"),
+        ("postgresql://placet:12/hunter2@db/placet", "postgresql://***"),
+        ("postgresql://placet:12#hunter2@db/placet", "postgresql://***"),
+        ("postgresql://placet:hunter2@[db/placet", "***"),
+        ("amqp://placet-agent:hunter2@broker/placet", "amqp://placet-agent:***@broker/placet"),
+        ("amqps://broker:5671/?cafile=/ca.pem", "amqps://broker:5671/?cafile=/ca.pem"),
+        ("https://ada:hunter2@placet.example", "https://ada:***@placet.example"),
+    ],
+)
+def test_a_url_is_told_without_its_secrets(url: str, told: str) -> None:
+    """Wherever it has them, and with all that helps to find what is away."""
+    assert told == told_url(url)
