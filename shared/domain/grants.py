@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms, GrantWish
 from placet.contracts.messages.stage import COMMIT_TOOL
+from placet.domain.globs import is_within
 
 #: From narrow to wide.
 SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
@@ -17,8 +18,8 @@ AGAIN_SECONDS = 3600
 class Excess(NamedTuple):
     """The first term that a grant goes beyond."""
 
-    term: Literal["scope", "bounds", "uses", "expires_after_seconds"]
-    #: The arguments that it would let vary and the rule does not, sorted; of `bounds` alone.
+    term: Literal["scope", "bounds", "unclear", "uses", "expires_after_seconds"]
+    #: What it would let vary and the rule does not, or of which that cannot be told, sorted; of `bounds` and `unclear`.
     bounds: tuple[str, ...] = ()
 
 
@@ -31,13 +32,27 @@ def beyond(
     """
     if SCOPES.index(scope) > SCOPES.index(terms.scope):
         return Excess("scope")
-    if unknown := set(bounds) - set(terms.bounds):
-        return Excess("bounds", tuple(sorted(unknown)))
+    lets = {bound: _lets_vary(terms, bound) for bound in sorted(bounds)}
+    if wider := tuple(bound for bound, known in lets.items() if known is False):
+        return Excess("bounds", wider)
+    if unclear := tuple(bound for bound, known in lets.items() if known is None):
+        return Excess("unclear", unclear)
     if uses > terms.uses:
         return Excess("uses")
     if seconds > terms.expires_after_seconds:
         return Excess("expires_after_seconds")
     return None
+
+
+def _lets_vary(terms: GrantTerms, bound: str) -> bool | None:
+    """Tell whether the rule lets an argument vary as far as a bound does; None where that cannot be told."""
+    if bound in terms.bounds:
+        return True
+    name, _, glob = bound.partition("=")
+    known = [
+        is_within(glob, wide) for at, _, wide in (each.partition("=") for each in terms.bounds) if at == name and wide
+    ]
+    return True in known or (None if None in known else False)
 
 
 def same_again(rule: ApprovalRule) -> GrantWish | None:

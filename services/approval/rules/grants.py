@@ -81,6 +81,7 @@ def _beyond(wish: GrantWish, terms: GrantTerms) -> str:
     words = {
         "scope": f"The rule lets you allow such calls for this {terms.scope} at most.",
         "bounds": f"The rule does not let {', '.join(excess.bounds)} vary.",
+        "unclear": f"Whether the rule lets {', '.join(excess.bounds)} vary cannot be told: take its own words.",
         "uses": f"The rule lets you allow {terms.uses} calls at most.",
         "expires_after_seconds": f"The rule lets you allow such calls for {seconds} seconds at most.",
     }

@@ -10,11 +10,11 @@ from math import ceil, floor, inf
 from typing import Any
 
 from placet.domain.catalog import ToolSpec
+from placet.domain.globs import fits_glob
 from placet.domain.tool_schema import kinds_at, said_at
 from placet.domain.yaml_source import Steps
 from placet.policy.rulebook.entries import ApprovalEntry
 from placet.policy.rules.conditions import known_steps
-from placet.policy.rules.grants import fits_glob
 
 _NUMBERS, _TEXTS = frozenset({"number", "integer"}), frozenset({"string"})
 

@@ -7,13 +7,11 @@ alone by now. Whatever does not fit is held.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-from unicodedata import category, is_normalized
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from placet.contracts.ids import is_of_job
@@ -26,6 +24,7 @@ from placet.domain import deciders
 from placet.domain.approvers import is_person, person_id
 from placet.domain.catalog import ToolSpec, redact_arguments
 from placet.domain.directory import Directory
+from placet.domain.globs import fits_glob
 from placet.domain.grants import beyond
 from placet.domain.votes import groups_needed
 from placet.policy.rules.call import CallFacts
@@ -36,11 +35,6 @@ from placet.policy.rules.verdicts import Verdict, judge_within
 
 #: How the rule of a verdict begins that a grant took the place of; its id follows.
 GRANTED = "grant:"
-#: What stands between names in lists, addresses, paths and links; a `?` too, but in a glob, where it is a character.
-_BETWEEN = r"""\s\x00-\x1f,;:@/\\<>"'`()\[\]{}|#&=%"""
-_BETWEEN_NAMES = re.compile(f"[{_BETWEEN}]")
-#: A character of one name.
-_OF_A_NAME = f"[^{_BETWEEN}?]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +103,6 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
         return False
 
 
-def fits_glob(text: str, glob: str) -> bool:
-    """Tell whether a text fits a glob, in which `*` stands for any number of characters of one name and `?` for one.
-
-    Neither stands for what parts names from each other, so that nothing is put in front of an address or behind it:
-    `*@example.org` fits no `eve@evil.example,a@example.org`, and `/docs/*` no `/docs/../secret`. Signs beyond ASCII
-    part names too, since some look like those that do (U+2215 like `/`). Nothing, and dots alone, are no name:
-    `/docs/*` fits neither `/docs/` nor `/docs/..`.
-    """
-    first, *others = (
-        "".join(_OF_A_NAME if each == "?" else re.escape(each) for each in part) for part in glob.split("*")
-    )
-    # Nothing is tried twice: what could be in the way of an earlier place is in the way of a later one, too.
-    between = "".join(f"(?>{_OF_A_NAME}*?{each})" for each in others[:-1])
-    pattern = f"{first}{between}{_OF_A_NAME}*{others[-1]}" if others else first
-    if not (text.isprintable() and is_normalized("NFKC", text) and re.fullmatch(pattern, text)):
-        return False
-    if _foreign_signs(text) != _foreign_signs(glob):
-        return False
-    # As many as the glob has: no star stands for what parts them.
-    names = zip(_BETWEEN_NAMES.split(text), _BETWEEN_NAMES.split(glob), strict=True)
-    return all(name == asked or name.strip(".") for name, asked in names)
-
-
-def _foreign_signs(text: str) -> int:
-    """Return how many characters beyond ASCII are no letters, digits or marks of them."""
-    return 0 if text.isascii() else sum(not each.isascii() and category(each)[0] not in "LNM" for each in text)
-
-
 def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
     value: Any = arguments
     for name in path:
@@ -191,6 +157,7 @@ def _beyond(asked: GrantAsked, terms: GrantTerms, now: datetime) -> str:
     words = {
         "scope": f"the scope {asked.scope!r} is wider than the rule's {terms.scope!r}",
         "bounds": f"the rule does not let {', '.join(excess.bounds)} vary",
+        "unclear": f"whether the rule lets {', '.join(excess.bounds)} vary cannot be told",
         "uses": f"{asked.uses} uses are more than the rule's {terms.uses}",
         "expires_after_seconds": late,
     }

@@ -54,6 +54,14 @@ def test_a_wish_for_an_element_of_a_list_is_refused(bound: str, expected: str) -
     assert expected == rules.decide(approval, claims, NOON, a_directory()).outcome
 
 
+def test_a_wish_of_which_nobody_can_tell_that_it_is_within_says_so() -> None:
+    """Whoever approves then takes a bound in the rule's own words."""
+    approval = a_grantable(grants=GrantTerms(bounds=["to=INV-?*"]))
+    claims = claims_of(approval, "ada", "approve", grant=GrantWish(bounds=["to=INV-2*"]))
+    told = "Whether the rule lets to=INV-2* vary cannot be told: take its own words."
+    assert told == grants.problem(approval, claims, a_directory())
+
+
 @pytest.mark.parametrize("rule", [{"grants": None}, {"approvals": 2}], ids=["no-terms", "not-alone"])
 def test_not_everybody_who_votes_may_allow_from_now_on(rule: dict[str, Any]) -> None:
     """Without terms nobody may; where two must approve, one may not allow what two had to."""

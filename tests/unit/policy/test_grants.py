@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from time import process_time
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from placet.domain.yaml_source import parse_yaml
 from placet.policy import records
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, grants, judge
-from placet.policy.rules.grants import Grant, fits_glob, within
+from placet.policy.rules.grants import Grant, within
 from placet.policy.rules.watched import Watched
 from tests.builders import NOON
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
@@ -108,50 +107,6 @@ def test_texts_may_vary_as_far_as_a_glob_says(bound: str, covered: list[str]) ->
 
     assert covered == [each for each in asked if within(approved, {**approved, "to": each}, [bound])]
     assert not within(approved, {**approved, "to": 5}, [bound])
-
-
-@pytest.mark.parametrize(
-    ("glob", "text", "fits"),
-    [
-        ("*@shop.example", "ceo@shop.example", True),
-        ("*@shop.example", "x@evil.example/@shop.example", False),
-        ("*@shop.example", "eve@evil.example,a@shop.example", False),
-        ("*@shop.example", "eve@evil.example a@shop.example", False),
-        ("*@shop.example", "Eve <eve@evil.example>@shop.example", False),
-        ("*@shop.example", "a\u200b@shop.example", False),
-        ("*@shop.example", "a\uff20b@shop.example", False),
-        ("*@shop.example", "eve\u2044x@shop.example", False),
-        ("*@shop.example", "eve\u2215x@shop.example", False),
-        ("*@shop.example", "eve\u29f8x@shop.example", False),
-        ("caf\u00e9-\u2215-*", "caf\u00e9-\u2215-\u0928\u092e\u0938\u094d\u0924\u0947", True),
-        ("/docs/*/*.md", "/docs/a/b.md", True),
-        ("/docs/*", "/docs/../secret", False),
-        ("/docs/*", "/docs/..", False),
-        ("/docs/*", "/docs/.", False),
-        ("/docs/*", "/docs/", False),
-        ("/docs/.*", "/docs/..", False),
-        ("/users/*/report", "/users/../report", False),
-        ("c:??", "c:..", False),
-        ("../docs/*", "../docs/a..b", True),
-        ("*@shop.example", "@shop.example", False),
-        ("INV-???", "INV-042", True),
-        ("INV-???", "INV-04/", False),
-        ("[a]*", "[a]b", True),
-        ("a*b*c*", "a1b2b3c", True),
-        ("a", "a", True),
-        ("a", "ab", False),
-    ],
-)
-def test_a_glob_stands_for_characters_of_one_name(glob: str, text: str, *, fits: bool) -> None:
-    """Nothing can be put in front of an address or behind it that makes it another one, or several."""
-    assert fits == fits_glob(text, glob)
-
-
-def test_a_glob_of_many_stars_takes_no_time() -> None:
-    """However a rule and a text are written, each place is tried once."""
-    began = process_time()
-    assert not fits_glob("a" * 50_000 + "b", "*a" * 60 + "*c")
-    assert process_time() - began < 2
 
 
 @given(some_arguments)

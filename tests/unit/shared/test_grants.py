@@ -20,6 +20,7 @@ from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
 
 #: The terms of the rule `shipping`.
 TERMS = GrantTerms(scope="agent", bounds=["amount"], uses=3, expires_after_seconds=3600)
+OF_TEXTS = GrantTerms(bounds=["amount", "to=*@example.org", "to=INV-?*"])
 CASES: list[tuple[dict[str, Any], Excess | None]] = [
     ({"scope": "conversation"}, None),
     ({"scope": "agent", "bounds": ["amount"], "uses": 3, "seconds": 3600}, None),
@@ -34,6 +35,22 @@ CASES: list[tuple[dict[str, Any], Excess | None]] = [
 def test_the_first_term_that_a_grant_goes_beyond_is_named(asked: dict[str, Any], excess: Excess | None) -> None:
     """Up to the terms and including them is within."""
     assert excess == beyond(TERMS, **asked)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "excess"),
+    [
+        (["to=*@example.org"], None),
+        (["to=*b@example.org", "to=bob@example.org", "amount"], None),
+        (["to=*@example.com"], Excess("bounds", ("to=*@example.com",))),
+        (["to=INV-2*"], Excess("unclear", ("to=INV-2*",))),
+        (["to=INV-2*", "cc=*@example.org"], Excess("bounds", ("cc=*@example.org",))),
+        (["to", "amount=5"], Excess("bounds", ("amount=5", "to"))),
+    ],
+)
+def test_who_approves_may_let_texts_vary_less(bounds: list[str], excess: Excess | None) -> None:
+    """A glob within the rule's is less; of one of which nobody can tell that it is said so."""
+    assert excess == beyond(OF_TEXTS, scope="conversation", bounds=bounds)
 
 
 @pytest.mark.parametrize(("asked", "excess"), CASES)
