@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -47,15 +51,35 @@ def _run(name: str, url: str | None, *arguments: str, own: bool) -> None:
     # Everybody can read the arguments of a process.
     password = where.pop("password", None)
     environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
-    place = [f"--dbname={make_conninfo('', **{name: str(each) for name, each in where.items()})}"] if url else []
-    for program in _programs(name, own=own):
-        command = [program, *place, *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-        if not any(each in done.stderr for each in _TOO_OLD):
-            break
+    with _kept_back(where) as kept:
+        place = [f"--dbname={make_conninfo('', **{name: str(each) for name, each in where.items()})}"] if url else []
+        for program in _programs(name, own=own):
+            command = [program, *place, *arguments]
+            done = subprocess.run(command, env=environment | kept, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+            if not any(each in done.stderr for each in _TOO_OLD):
+                break
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         raise ProgramFailed(f"{name}: {said[0] if said else f'ended with {done.returncode}'}")
+
+
+@contextmanager
+def _kept_back(where: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Take the secret of a client's key out of `where`; lend the environment in which a program finds it.
+
+    libpq has no variable for it, but reads a file of services, which nobody else can read.
+    """
+    secret = where.pop("sslpassword", None)
+    if secret is None:
+        yield {}
+        return
+    if "service" in where:
+        raise ProgramFailed("the URL of the database has a service: write sslpassword into its file")
+    where["service"] = "placet"
+    with NamedTemporaryFile("w") as file:
+        file.write(f"[placet]\nsslpassword={secret}\n")
+        file.flush()
+        yield {"PGSERVICEFILE": file.name}
 
 
 def _programs(name: str, *, own: bool) -> list[str]:
