@@ -10,7 +10,7 @@ import pytest
 
 from placet.contracts.ids import new_id
 from tests.support.node_client import NodeClient, node_client
-from tests.support.people import Caller, Visitor, is_card
+from tests.support.people import Caller, Visitor, is_card, is_turn_end
 from tests.support.system import System
 
 Said = dict[str, Any]
@@ -145,6 +145,21 @@ async def test_what_was_decided_elsewhere_is_told_by_the_next_run(shopper: Calle
         texts(late),
         [card["state"] for card in cards(late)],
     )
+
+
+@pytest.mark.parametrize(("payload", "refused"), [({}, []), ({"approved": True}, ["already-decided"])])
+async def test_what_expired_on_an_open_page_is_answered_like_anything_else(
+    shopper: Caller, payload: dict[str, Any], refused: list[str]
+) -> None:
+    """The client takes the answer, whatever it says, and the page goes on with the next message."""
+    async with a_thread(shopper) as (page, thread_id):
+        asked = await page.do("say", text="deploy short-lived")
+        await Visitor(shopper.url, shopper.token, thread_id).see(is_turn_end)
+        late = await page.do("answer", payload=payload)
+        after = await page.do("say", text="hello")
+    assert (1, None, refused, []) == (len(asked["interrupts"]), late["error"], refusals(late), late["interrupts"])
+    assert ([("deploy", "expired")], ["expired"]) == (results(late), [card["state"] for card in cards(late)])
+    assert (None, "Hello, how can I help you today?") == (after["error"], texts(after)[-1])
 
 
 async def test_an_answer_that_decides_nothing_asks_again(shopper: Caller) -> None:

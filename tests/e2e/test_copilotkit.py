@@ -8,7 +8,7 @@ import pytest
 
 from placet.contracts.ids import new_id
 from tests.support.node_client import node_client
-from tests.support.people import Caller
+from tests.support.people import Caller, Visitor, is_turn_end
 from tests.support.system import System
 
 
@@ -85,6 +85,20 @@ async def test_the_guides_page_answers_two_calls_that_wait(shopper: Caller) -> N
     told = results(done)["deploy"]
     assert (2, [], []) == (len(asked["interrupts"]), done["errors"], done["interrupts"])
     assert ["denied" in each for each in told].count(True) == 1 == len(told) - 1
+
+
+@pytest.mark.parametrize("button", ["Approve", "Deny", "Look again"])
+async def test_the_guides_page_is_freed_from_what_expired(shopper: Caller, button: str) -> None:
+    """While it was open; each of its buttons shows the end, and the next message is answered."""
+    thread_id = new_id()
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, thread_id) as page:
+        await page.do("say", text="deploy short-lived")
+        await Visitor(shopper.url, shopper.token, thread_id).see(is_turn_end)
+        done = await page.do("click", name=button, place=0)
+        told = await page.do("say", text="hello")
+    (result,) = results(done)["deploy"]
+    assert ([], [], True) == (done["errors"], done["interrupts"], "expired" in result)
+    assert ([], "Hello, how can I help you today?") == (told["errors"], texts(told)[-1])
 
 
 async def test_the_guides_page_names_its_thread(shopper: Caller) -> None:

@@ -272,10 +272,12 @@ class AgUiState:
 def interrupt_of(call: Call, problem: Data | None = None) -> Event:
     """Return what asks for a decision; its id names the very arguments that are shown.
 
-    `problem` says why an answer to it did not count.
+    `problem` says why an answer to it did not count. Until when it may be answered is no `expiresAt`: after that a
+    client takes no answer, not even one that only looks what became of it, and no message beside it.
     """
     card = call.card
     told: dict[str, Any] = {"approval_id": call.approval_id, "reason": card.get("reason", "")}
+    told |= {"expires_at": card["expires_at"]} if card.get("expires_at") else {}
     if problem:
         told["problem"] = {name: each for name, each in problem.items() if name not in {"interruptId", "approval_id"}}
     return {
@@ -285,7 +287,6 @@ def interrupt_of(call: Call, problem: Data | None = None) -> Event:
         "toolCallId": call.call_id,
         "responseSchema": {**ANSWER_SCHEMA, "properties": {**ANSWER_SCHEMA["properties"], **leave_out_schema(card)}},
         "metadata": {OURS: told},
-        **({"expiresAt": card["expires_at"]} if card.get("expires_at") else {}),
     }
 
 
