@@ -336,6 +336,9 @@ class Conversation(StagedWork):
         if call is None or call.approval_revision > closed.revision:
             return
         self._after_its_card(call)
+        if closed.edited is not None:
+            # What was edited and decided at once: the news of the edit may be on its way still, and are dropped then.
+            self.take_progressed(closed.edited)
         # Its end has the revision of what it ended; nothing comes after it.
         call.approval_id, call.approval_revision, call.undecided = closed.approval_id, closed.revision + 1, False
         self.changed_calls[call.call_id] = call

@@ -91,16 +91,21 @@ def approval_progressed(message: m.ApprovalProgressed, turn_id: str) -> Data:
     """Return the item of an approval that changed without being decided."""
     fields = {"approval_id", "call_id", "revision", "kind", "note", "person", "expires_at"}
     card = {**message.model_dump(mode="json", include=fields), "turn_id": turn_id, "state": "pending"}
-    if message.call is not None:
-        edited = {"digest": message.call.digest, "summary": message.summary}
-        card |= edited | {"arguments": arguments_value(message.call.shown_arguments)}
-    return card | ({"asked_too": message.approvers} if message.approvers else {})
+    return card | _edited(message) | ({"asked_too": message.approvers} if message.approvers else {})
 
 
 def approval_closed(message: m.ApprovalClosed, turn_id: str) -> Data:
-    """Return the item of an approval that is over."""
-    left_out = {"tenant", "conversation_id"} | (set() if message.answer_kind else {"answer_kind"})
-    return {**message.model_dump(mode="json", exclude=left_out), "turn_id": turn_id}
+    """Return the item of an approval that is over; of one that was edited, with what its arguments were last."""
+    left_out = {"tenant", "conversation_id", "edited"} | (set() if message.answer_kind else {"answer_kind"})
+    return {**message.model_dump(mode="json", exclude=left_out), **_edited(message.edited), "turn_id": turn_id}
+
+
+def _edited(message: m.ApprovalProgressed | None) -> Data:
+    """Return what the news of an edit says of the call; nothing where there is none."""
+    if message is None or message.call is None:
+        return {}
+    arguments = arguments_value(message.call.shown_arguments)
+    return {"digest": message.call.digest, "summary": message.summary, "arguments": arguments}
 
 
 def progressed(message: m.ToolCallProgressed, turn_id: str) -> Data:

@@ -63,14 +63,11 @@ def opened(approval: Approval) -> ApprovalOpened:
 
 def progressed(approval: Approval, kind: ProgressKind, claims: DecisionClaims) -> ApprovalProgressed:
     """Return the news that somebody changed a pending approval."""
-    edited = kind == "edited"
-    return _progress(
+    return _changed(
         approval,
-        kind=kind,
-        note=_NOTES[kind].format(person=claims.person, to=claims.to),
-        person=claims.person,
-        call=approval.call if edited else None,
-        summary=approval.summary if edited else "",
+        kind,
+        claims.person,
+        to=claims.to,
         approvers=[claims.to] if kind == "delegated" else [],
         claimed_until=approval.claimed_until if kind == "claimed" else None,
     )
@@ -102,6 +99,12 @@ def edit_proposed(approval: Approval, edit_id: str, call: ToolCall) -> EditPropo
     )
 
 
+def _changed(approval: Approval, kind: ProgressKind, person: str, to: str = "", **what: Any) -> ApprovalProgressed:
+    if kind == "edited":
+        what |= {"call": approval.call, "summary": approval.summary}
+    return _progress(approval, kind=kind, note=_NOTES[kind].format(person=person, to=to), person=person, **what)
+
+
 def _progress(approval: Approval, **what: Any) -> ApprovalProgressed:
     return ApprovalProgressed(**_ids(approval), expires_at=approval.expires_at, **what)
 
@@ -113,7 +116,8 @@ def _ids(approval: Approval) -> dict[str, Any]:
 
 
 def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
-    """Return the news that a closed approval is over, and how people voted."""
+    """Return the news that a closed approval is over, how people voted, and what was edited."""
+    last = approval.call.edited
     return ApprovalClosed(
         **_ids(approval),
         state=cast("ClosedState", approval.state.value),
@@ -122,6 +126,7 @@ def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
         answer_kind=approval.answer_kind,
         closed_at=approval.ended_at,
         votes=[CastVote(person=each.voter.person, verb=each.verb) for each in votes],
+        edited=_changed(approval, "edited", last.person) if last is not None else None,
     )
 
 

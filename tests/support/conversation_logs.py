@@ -324,7 +324,11 @@ class _Agent:
 
     def _decide(self, call: _Call) -> None:
         """Have people vote, edit or decide; an end may be told after the result that it led to."""
-        match self._one_of(["vote", "edit", "approved", "approved", "denied", "expired", "silently"]):
+        # What is edited and decided at once may be told by the end alone.
+        decision = self._one_of(["vote", "edit", "approved", "approved", "denied", "expired", "silently"])
+        at_once = decision in {"approved", "silently"} and self._draw(st.integers(0, 2)) == 0
+        call.arguments += at_once
+        match decision:
             case "vote":
                 self._card(call, state="pending", kind="voted", note="One of two.")
             case "edit":
@@ -334,9 +338,12 @@ class _Agent:
                 self._finish(call, "succeeded")
                 self._seal()
                 self._close(call, "approved")
-            case decision:
+            case _:
                 self._close(call, decision)
                 call.decided = decision
+                if at_once and call.caller and self._draw(st.booleans()):
+                    # News from the conversation of a job keep no order.
+                    self._card(call, state="pending", kind="edited", summary="Deploy?")
                 if call.caller:
                     self._over_in_job(call)
                 else:
@@ -353,13 +360,12 @@ class _Agent:
         call.revision += 1
         named = {"approval_id": f"a-{call.call_id}", "call_id": call.call_id, "turn_id": call.turn_id}
         end = {"state": state, "revision": call.revision, "decided_by": "person:ada", "reason": "Not today."}
-        self._append("approval", **named, **end)
+        self._append("approval", **named, **end, **(_shown(call) if call.arguments else {}))
 
     def _card(self, call: _Call, **members: Any) -> None:
         call.revision += 1
         named = {"approval_id": f"a-{call.call_id}", "call_id": call.call_id, "turn_id": call.turn_id, "tool": "deploy"}
-        shown = {"arguments": {"v": call.arguments}, "digest": f"{call.arguments:064x}", "revision": call.revision}
-        self._append("approval", **named, **shown, **members)
+        self._append("approval", **named, **_shown(call), revision=call.revision, **members)
 
     def _finish(self, call: _Call, kind: str, *, settle: bool = True) -> None:
         over, late = call.turn_id != self._turn and not call.caller, call.state == "continued"
@@ -411,6 +417,10 @@ class _Agent:
             if begins:
                 self._begin(self._queued[-1])
         self._seal()
+
+
+def _shown(call: _Call) -> dict[str, Any]:
+    return {"arguments": {"v": call.arguments}, "digest": f"{call.arguments:064x}"}
 
 
 @st.composite

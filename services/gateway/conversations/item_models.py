@@ -136,7 +136,9 @@ class ApprovalData(BaseModel):
     summary: str | None = None
     reason: str = Field(default="", description="Why the call is held; of a decision, the person's words.")
     tool: str | None = None
-    arguments: Any = None
+    arguments: Any = Field(
+        default=None, description="Of the call; an edit tells new ones, and the end the last of them."
+    )
     approvers: list[Any] | None = None
     asked_too: list[Any] | None = Field(default=None, description="Who is asked beside the others since this change.")
     expires_at: datetime | None = None

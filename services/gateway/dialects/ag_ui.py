@@ -229,7 +229,8 @@ class AgUiState:
             yield {"type": "TOOL_CALL_START", "toolCallId": call.call_id, "toolCallName": call.tool, **parent}
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": call.call_id, "delta": text}
             yield {"type": "TOOL_CALL_END", "toolCallId": call.call_id}
-        yield self._stands(call.call_id, {"tool": call.tool, "status": "proposed"})
+        if not call.kind:
+            yield self._stands(call.call_id, {"tool": call.tool, "status": "proposed"})
 
     def _card(self, call: Call) -> Iterator[Event]:
         card, approval_id, state = shown_card(call.card), call.approval_id, str(call.card["state"])

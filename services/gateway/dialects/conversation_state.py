@@ -75,8 +75,11 @@ class ConversationState:
 
     def asks(self, call: Call) -> bool:
         """Whether people are asked about a call: not any more where its job is over, although that is told later."""
+        return call.waits and not self._is_left(call)
+
+    def _is_left(self, call: Call) -> bool:
         caller = self.calls.get(call.caller)
-        return call.waits and not (caller and caller.kind)
+        return bool(caller and caller.kind)
 
     @property
     def settled(self) -> bool:
@@ -345,7 +348,7 @@ class ConversationState:
         call = replace(call, card={**call.card, **data}, arguments=data["arguments"] if edited else call.arguments)
         self.calls[call.call_id] = call
         # Where its job is over the next step may have begun, and nothing of the one before is made anew.
-        if edited and self.asks(call):
+        if edited and not self._is_left(call):
             yield changes.CallMade(call.reply_id, call)
         yield changes.CardMoved(call.reply_id, call)
 

@@ -264,6 +264,9 @@ class ApprovalClosed(Message):
         default_factory=list,
         description="How each person voted, who decided included; empty where nobody had voted before it was decided.",
     )
+    edited: ApprovalProgressed | None = Field(
+        default=None, exclude_if=_nothing, description="Where it was edited: that news again, with the last arguments."
+    )
 
 
 class WatchedCallClosed(SignedMessage):

@@ -135,3 +135,17 @@ def test_policy_hears_the_end_of_a_watched_call() -> None:
 def test_policy_does_not_hear_of_calls_that_nobody_watches() -> None:
     """Without a veto window there is nothing to remember."""
     assert [] == list(notices.watched(closed_as(State.DENIED)))
+
+
+def test_the_end_of_what_was_edited_tells_of_the_edit_again() -> None:
+    """Who hears of the end first has the new arguments too, and nobody is sent what only executors get."""
+    closed = notices.closed(closed_as(State.APPROVED, call=EDITED))
+    edited = notices.closed(closed_as(State.APPROVED)).edited
+    assert (None, "edited", "person:bob", closed.revision) == (
+        edited,
+        closed.edited and closed.edited.kind,
+        closed.edited and closed.edited.person,
+        closed.edited and closed.edited.revision,
+    )
+    told = closed.model_dump(mode="json")["edited"]["call"]
+    assert (EDITED.digest, True) == (told["digest"], {"arguments", "edited"}.isdisjoint(told))
