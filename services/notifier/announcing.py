@@ -117,12 +117,16 @@ class Announcer:
 
     def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what the end of an approval does to each of its deliveries."""
-        directory = self.directory()
+        directory, edited = self.directory(), news.edited
+        critical = self._critical(edited.call) if edited and edited.call else []
         for delivery in deliveries:
             if delivery.card.is_open:
+                pen, card = self._pen(delivery.address, directory), delivery.card
+                if edited is not None and edited.revision > delivery.revision:
+                    # What was edited and decided at once: the news of the edit may be on its way still.
+                    card = drawing.moved_on(card, edited, pen, critical, at)
                 # A decision that closes at once leaves the revision as it was; an end is final and older than nothing.
-                card = drawing.over(delivery.card, news, self._pen(delivery.address, directory))
-                yield rules.revised(delivery, card, at)
+                yield rules.revised(delivery, drawing.over(card, news, pen), at)
             else:
                 yield rules.unchanged(delivery)
 

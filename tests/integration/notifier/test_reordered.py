@@ -27,7 +27,7 @@ from placet.runtime.bus import Delivery
 from placet.runtime.consumer import Arrival, Consumer
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.work import Cause
-from tests.builders import NOON, an_envelope, an_event
+from tests.builders import NOON, a_call, an_envelope, an_event
 from tests.support.cards import Board, closed, finished, opened, progressed
 from tests.support.house import Replica
 
@@ -79,6 +79,20 @@ async def test_in_whatever_order_news_comes_the_card_says_how_the_call_ended(
     card = board.shown[-1].card
     assert ("approved", "succeeded", "person:ada") == (card.state, card.ended, card.decided_by)
     assert card.note.endswith("It ran and succeeded.")
+
+
+@pytest.mark.parametrize("order", list(permutations(range(2))), ids=["edited-first", "closed-first"])
+async def test_a_closed_card_shows_what_its_end_edited(replica: Replica, order: tuple[int, ...]) -> None:
+    """One transaction sends both news; whichever comes first, the card has the arguments that were approved."""
+    announced, less = opened("wall"), a_call(arguments={"amount": 7})
+    edited = progressed(announced, 2, kind="edited", call=less, summary="Over 7?")
+    news: list[Message] = [edited, closed(announced, decided_by="person:ada", edited=edited)]
+    board = Board()
+    await take(replica, announced, *(news[number] for number in order))
+    await Worker(replica.units, {"wall": board}).run_once()
+    card = board.shown[-1].card
+    assert ("approved", "Over 7?", less.digest) == (card.state, card.summary, card.digest)
+    assert ("7", "299") == next((each.text, each.changed_from) for each in card.arguments if each.name == "amount")
 
 
 async def test_an_end_that_comes_first_waits_for_its_card_and_a_free_call_s_for_nothing(replica: Replica) -> None:
