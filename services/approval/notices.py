@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -118,6 +119,7 @@ def _ids(approval: Approval) -> dict[str, Any]:
 def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
     """Return the news that a closed approval is over, how people voted, and what was edited."""
     last = approval.call.edited
+    then = replace(approval, revision=last.revision or approval.revision) if last else approval
     return ApprovalClosed(
         **_ids(approval),
         state=cast("ClosedState", approval.state.value),
@@ -126,7 +128,7 @@ def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
         answer_kind=approval.answer_kind,
         closed_at=approval.ended_at,
         votes=[CastVote(person=each.voter.person, verb=each.verb) for each in votes],
-        edited=_changed(approval, "edited", last.person) if last is not None else None,
+        edited=_changed(then, "edited", last.person) if last is not None else None,
     )
 
 

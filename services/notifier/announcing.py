@@ -118,12 +118,13 @@ class Announcer:
     def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what the end of an approval does to each of its deliveries."""
         directory, edited = self.directory(), news.edited
-        critical = self._critical(edited.call) if edited and edited.call else []
+        call = edited.call if edited else None
+        critical = self._critical(call) if call else []
         for delivery in deliveries:
             if delivery.card.is_open:
                 pen, card = self._pen(delivery.address, directory), delivery.card
-                if edited is not None and edited.revision > delivery.revision:
-                    # What was edited and decided at once: the news of the edit may be on its way still.
+                if edited and call and card.digest not in {"", call.digest}:
+                    # The news of the edit are on their way still, or came behind later ones.
                     card = drawing.moved_on(card, edited, pen, critical, at)
                 # A decision that closes at once leaves the revision as it was; an end is final and older than nothing.
                 yield rules.revised(delivery, drawing.over(card, news, pen), at)

@@ -132,6 +132,8 @@ def _told(call: ToolCall, shown: str) -> Edited | None:
 def applied(approval: Approval, call: ToolCall, summary: str) -> Approval:
     """Return the approval with other arguments: a new digest, a new card, and no votes any more."""
     number, revision = approval.arguments_revision + 1, approval.revision + 1
+    if call.edited is not None:
+        call = call.model_copy(update={"edited": call.edited.model_copy(update={"revision": revision})})
     return replace(approval, call=call, summary=summary, arguments_revision=number, revision=revision, seats=None)
 
 

@@ -56,6 +56,9 @@ class Edited(Value):
     restored: bool = Field(default=False, description="True: the arguments are the proposed ones again.")
     proposed: str = Field(description="Canonical JSON text of the proposed arguments, as people may see them.")
     proposed_digest: Digest = Field(description="Of the proposed arguments themselves.")
+    revision: int = Field(
+        default=0, description="Of the approval, that the last edit made; 0: from an older sender, or not accepted yet."
+    )
 
 
 class ShownCall(Value):

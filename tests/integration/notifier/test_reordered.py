@@ -95,6 +95,18 @@ async def test_a_closed_card_shows_what_its_end_edited(replica: Replica, order: 
     assert ("7", "299") == next((each.text, each.changed_from) for each in card.arguments if each.name == "amount")
 
 
+async def test_a_closed_card_shows_an_edit_that_a_vote_overtook(replica: Replica) -> None:
+    """The news of the edit were older than the card by then; its end brings the arguments that were approved."""
+    announced, less = opened("wall"), a_call(arguments={"amount": 7})
+    edited = progressed(announced, 2, kind="edited", call=less, summary="Over 7?")
+    voted = progressed(announced, 3, person="person:bob")
+    board = Board()
+    await take(replica, announced, voted, edited, closed(announced, "approved", 3, edited=edited))
+    await Worker(replica.units, {"wall": board}).run_once()
+    card = board.shown[-1].card
+    assert ("approved", "Over 7?", less.digest) == (card.state, card.summary, card.digest)
+
+
 async def test_an_end_that_comes_first_waits_for_its_card_and_a_free_call_s_for_nothing(replica: Replica) -> None:
     """What was held comes again; a call that needed nobody is done with at once."""
     announced = opened("wall")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from placet.approval import notices
-from placet.approval.rules import Answer, Approval
+from placet.approval.rules import Answer, Approval, edits
 from placet.approval.states import State
 from placet.contracts.messages import DecideApproval, Edited
 from tests.builders import NOON, a_call, an_approval_rule
@@ -149,3 +150,14 @@ def test_the_end_of_what_was_edited_tells_of_the_edit_again() -> None:
     )
     told = closed.model_dump(mode="json")["edited"]["call"]
     assert (EDITED.digest, True) == (told["digest"], {"arguments", "edited"}.isdisjoint(told))
+
+
+def test_the_edit_that_an_end_tells_of_has_its_own_revision() -> None:
+    """Who heard of the edit and missed a later vote is not told of the edit twice."""
+    asked = an_approval()
+    wanted = a_call(arguments={"amount": 7}, edited=EDITED.edited)
+    edited = edits.applied(asked, wanted, "Over 7?")
+    voted = replace(edited, revision=edited.revision + 1)
+    end = notices.closed(replace(voted, state=State.APPROVED, closed_at=NOON, decided_by="person:eve"))
+    told = end.edited
+    assert (asked.revision + 2, asked.revision + 1) == (end.revision, told and told.revision)
