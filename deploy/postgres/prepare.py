@@ -19,7 +19,7 @@ from psycopg import sql
 
 from placet.contracts.errors import PlacetError
 from placet.contracts.topology import SERVICES
-from placet.deploy.postgres.telling import told_error
+from placet.deploy.postgres.redaction import redacted_error
 
 ROLES = Path(__file__).with_name("roles.sql")
 OWNER = "owner"
@@ -99,7 +99,7 @@ def main() -> int:
             raise NotConfigured(f"not set: {ADMIN_URL}")
         Installation(admin_url, passwords_in(os.environ)).prepare(migrate)
     except (PlacetError, psycopg.Error) as error:
-        sys.stderr.write(f"placet: {told_error(error)}\n")
+        sys.stderr.write(f"placet: {redacted_error(error)}\n")
         return 1
     return 0
 

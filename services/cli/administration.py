@@ -208,7 +208,7 @@ def take_over(
 def _bootstrap(tenant: str, person: str, scopes: list[str], data: Path | None) -> dict[str, object]:
     import psycopg
 
-    from placet.deploy.postgres.telling import told_error
+    from placet.deploy.postgres.redaction import redacted_error
     from placet.gateway.identity.bootstrap import create_key
 
     url = url_beside(data) if data is not None else os.environ.get("PLACET_DATABASE_URL")
@@ -218,4 +218,4 @@ def _bootstrap(tenant: str, person: str, scopes: list[str], data: Path | None) -
         with psycopg.connect(url) as connection:
             return {"key": create_key(connection, tenant=tenant, person=person, scopes=scopes)}
     except (psycopg.Error, ValueError) as error:
-        fail(told_error(error))
+        fail(redacted_error(error))

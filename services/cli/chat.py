@@ -17,7 +17,7 @@ from placet.cli.client import address, call, client, problem_line, refuse_no_tok
 from placet.cli.items import Item, asks_for_staged, closed_approval, ends_turn, is_card, lines_of
 from placet.cli.output import Json, fail, out, show_json
 from placet.cli.workspace import asked_entries, show_entries
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 
 #: How long to look for news while an approval was left for later, in seconds.
 POSTPONED_SECONDS = 3.0
@@ -117,7 +117,7 @@ class _Session:
 
     def interactive(self) -> None:
         """Read lines, send them, show what comes; `/quit` ends."""
-        out.print(f"{told_url(address())} {self.path} - type a message, /quit to end", style="dim")
+        out.print(f"{redacted_url(address())} {self.path} - type a message, /quit to end", style="dim")
         while True:
             try:
                 text = typer.prompt("you", prompt_suffix="> ").strip()

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from placet.cli.output import fail
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 
 #: Longest wait for an answer, in seconds; a decision waits up to 5 at the gateway.
 TIMEOUT_SECONDS = 15.0
@@ -79,7 +79,7 @@ def call(method: str, path: str, *, token: str | None = None, **options: Any) ->
         with client(token) as http:
             response = http.request(method, path, **options)
     except httpx.HTTPError as error:
-        fail(f"no answer from {told_url(address())} (PLACET_URL says where Placet is): {error}")
+        fail(f"no answer from {redacted_url(address())} (PLACET_URL says where Placet is): {error}")
     if not response.is_success:
         fail(problem_line(response))
     return response.json() if response.content else {}

@@ -12,7 +12,7 @@ import typer
 from placet.cli.client import TIMEOUT_SECONDS, address, call, client, problem_line
 from placet.cli.output import Json, fail, out, show_json, show_whole
 from placet.cli.resources import Id, Resource
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 
 jobs = Resource("jobs", "Run jobs: tasks that several agents try and vote on.")
 jobs.list(
@@ -165,7 +165,7 @@ def _follow(job_id: str, after: int, *, json: bool) -> str:
                                 return str(data["state"])
         except httpx.TransportError as error:
             if not away:
-                typer.echo(f"no answer from {told_url(address())}, trying again: {type(error).__name__}", err=True)
+                typer.echo(f"no answer from {redacted_url(address())}, trying again: {type(error).__name__}", err=True)
             away = True
         _pause()
 

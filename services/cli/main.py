@@ -120,7 +120,7 @@ def migrate(*, json: Json = False) -> None:
     from placet.contracts.errors import PlacetError
     from placet.contracts.signing import create_keys
     from placet.deploy.migrations import migrate as bring_up
-    from placet.deploy.postgres.telling import told_error
+    from placet.deploy.postgres.redaction import redacted_error
     from placet.runtime.settings import Settings
 
     _refuse_unknown_settings()
@@ -130,7 +130,7 @@ def migrate(*, json: Json = False) -> None:
             before, after = bring_up(settings.database_url.get_secret_value())
             made = create_keys(settings.keys)
     except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
-        fail(told_error(error))
+        fail(redacted_error(error))
     if json:
         show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})
     else:

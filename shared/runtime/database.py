@@ -24,7 +24,7 @@ from placet.runtime.driver import RAISED, DatabaseClosed, DatabaseError, Outage,
 from placet.runtime.outages import Outages
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 from placet.runtime.watchdog import TooLong
 
 log = structlog.get_logger(__name__)
@@ -206,12 +206,12 @@ class Database:
             is_silent = monotonic() - asked < FREE_SECONDS
             answers = f"the server did not answer within {self._options['timeout']:g} seconds"
             reason = answers if is_silent else f"no connection was free within {FREE_SECONDS:g} seconds"
-            self._outages.miss(asked, error=reason, address=told_url(self.url))
+            self._outages.miss(asked, error=reason, address=redacted_url(self.url))
             raise Outage(reason) from None
         except RAISED as error:
             if self._pool.is_closing():
                 raise DatabaseClosed("the service is stopping") from None
-            self._outages.miss(asked, error=f"{type(error).__name__}: {error}", address=told_url(self.url))
+            self._outages.miss(asked, error=f"{type(error).__name__}: {error}", address=redacted_url(self.url))
             raise translated(error, lost=True) from None
         self._outages.meet()
         try:
@@ -263,7 +263,7 @@ class Database:
         tries = 0
         while reason := await self._why_not_ready():
             if tries % 10 == 0 and not self._outages.on:
-                log.warning("database.waiting", address=told_url(self.url), reason=reason)
+                log.warning("database.waiting", address=redacted_url(self.url), reason=reason)
             tries += 1
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))
 

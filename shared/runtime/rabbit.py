@@ -36,7 +36,7 @@ from placet.runtime.bus import (
 from placet.runtime.declaring import declare_topology, in_time
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 
 log = structlog.get_logger(__name__)
 
@@ -154,7 +154,7 @@ class RabbitBus:
         self._broken = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._consuming, self._stopped = True, False
-        self._outages = Outages("broker.away", "broker.back", {"broker": told_url(url)})
+        self._outages = Outages("broker.away", "broker.back", {"broker": redacted_url(url)})
 
     def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
         """Consume `spec`; it is declared with its bindings at start."""

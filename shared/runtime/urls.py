@@ -14,7 +14,7 @@ UNREADABLE = (
     "write postgresql://user:password@host:5432/database"
 )
 #: Names of parameters whose values are secrets, `password` and `sslpassword` of libpq among them; `passfile` is a path.
-_SECRET = re.compile("password|passphrase|secret|token", re.IGNORECASE)
+_SECRET = re.compile("pass(?!file)|pwd|secret|token|api_?key|credential", re.IGNORECASE)
 
 
 class Login(NamedTuple):
@@ -25,20 +25,21 @@ class Login(NamedTuple):
     password: str
 
 
-def told_url(url: str) -> str:
+def redacted_url(url: str) -> str:
     """Return a URL as logs and lines may have it: without its password and without what is secret in its query."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return HIDDEN
-    login, at, place = parts.netloc.rpartition("@")
-    if not at and "@" in parts.path + parts.fragment:
-        # A password with a sign in it that has to be escaped begins where the port should.
+    login, _, place = parts.netloc.rpartition("@")
+    if "@" in parts.path + parts.query + parts.fragment:
+        # A password with a sign in it that has to be escaped ends there.
         return f"{parts.scheme}://{HIDDEN}"
     user, colon, _ = login.partition(":")
     netloc = f"{user}:{HIDDEN}@{place}" if colon else parts.netloc
     asked = [(name, HIDDEN if _SECRET.search(name) else value) for name, value in parse_qsl(parts.query)]
-    return parts._replace(netloc=netloc, query=urlencode(asked, safe="*/:,", quote_via=quote), fragment="").geturl()
+    query = urlencode(asked, safe="*/:,", quote_via=quote)
+    return f"{parts.scheme}://{netloc}{parts.path}{query and '?'}{query}"
 
 
 def login_of(url: str) -> Login:

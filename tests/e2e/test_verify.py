@@ -83,7 +83,7 @@ def test_a_kill_of_ones_own_is_survived(house: Embedded) -> None:
         ("not tried", "exit 3", "it ended with 3: "),
     ] == killed
     # What was asked for and could not be tried is no success.
-    assert (2, 0) == (code, report["broken"])
+    assert (3, 0) == (code, report["broken"])
 
 
 def test_it_leaves_nothing_that_waits_or_works(house: Embedded) -> None:

@@ -33,7 +33,7 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
     from placet.cli.backup import programs
     from placet.contracts.errors import PlacetError
     from placet.deploy.migrations import newest
-    from placet.deploy.postgres.telling import told_error
+    from placet.deploy.postgres.redaction import redacted_error
 
     if folder.exists():
         fail(f"{folder} is there already: name a new folder", code=2)
@@ -56,7 +56,7 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
             part.rename(folder)
     except (PlacetError, psycopg.Error, OSError) as error:
         shutil.rmtree(part, ignore_errors=True)
-        fail(told_error(error))
+        fail(redacted_error(error))
     size = (folder / _DUMP).stat().st_size
     if json:
         show_json({**about, "folder": str(folder), "bytes": size})
@@ -88,7 +88,7 @@ def restore(
     from placet.cli.backup.settling import settle
     from placet.contracts.errors import PlacetError
     from placet.deploy.migrations import migrate, newest
-    from placet.deploy.postgres.telling import told_error
+    from placet.deploy.postgres.redaction import redacted_error
 
     try:
         about = jsonlib.loads((folder / _ABOUT).read_text())
@@ -104,7 +104,7 @@ def restore(
                 settled = settle(connection, about["schema"])
             migrate(url)
     except (PlacetError, psycopg.Error, OSError, ValueError, LookupError) as error:
-        fail(told_error(error))
+        fail(redacted_error(error))
     told = {"restored_at": settled.restored_at, "backup_at": settled.backup_at, "calls": settled.calls}
     told["keys_taken_back"] = gone
     if json:

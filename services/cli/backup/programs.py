@@ -15,6 +15,8 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from placet.contracts.errors import PlacetError
+from placet.deploy.postgres.redaction import quotes_url
+from placet.runtime.urls import UNREADABLE
 
 #: Views hold no data and are made anew. The revision is written when all is settled (see `settling.begin`).
 _WITHOUT = ("--exclude-schema=read", "--exclude-table=public.alembic_version")
@@ -60,7 +62,8 @@ def _run(name: str, url: str | None, *arguments: str, own: bool) -> None:
                 break
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise ProgramFailed(f"{name}: {said[0] if said else f'ended with {done.returncode}'}")
+        line = said[0] if said else f"ended with {done.returncode}"
+        raise ProgramFailed(f"{name}: {UNREADABLE if quotes_url(line) else line}")
 
 
 @contextmanager

@@ -17,9 +17,11 @@ from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line, u
 from placet.cli.output import Json, fail, out, progress, show_json, show_table
 from placet.cli.verify import calls, doors, kills
 from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 
 _SAY = "This is placet verify. Please answer with OK, and use no tool."
+#: Exit code where what was asked for by --kill could not be tried.
+_KILL_NOT_TRIED = 3
 _COLUMNS = ["kind", "attack", "outcome", "found"]
 _REVOKE = "UPDATE gateway.api_keys SET revoked_at = now(), revoked_by = 'set-up' WHERE revoked_at IS NULL AND"
 #: Keys of runs that never came to their end; one that still goes on keeps its own.
@@ -58,7 +60,7 @@ def verify(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Attack your own running installation and say row by row what held. Approves nothing; kills what --kill kills.
 
-    Exit code 1 if something did not hold, else 2 if a command of --kill could not be tried.
+    Exit code 1 if something did not hold, else 3 if a command of --kill could not be tried.
     """
     if database and data is not None:
         fail("--data has a database of its own: give one of --data and --database", code=2)
@@ -75,7 +77,7 @@ def verify(  # noqa: PLR0913 - each is an option
         ):
             rows = list(_attack(http, api_key(data), say, agent, wait, database, kill or []))
     except httpx.HTTPError as error:
-        fail(f"no answer from {told_url(address(data))} (PLACET_URL says where Placet is): {error}")
+        fail(f"no answer from {redacted_url(address(data))} (PLACET_URL says where Placet is): {error}")
     if database:
         with progress("asking the database", quiet=json):
             rows += _invariants(database, settled_after)
@@ -90,7 +92,7 @@ def verify(  # noqa: PLR0913 - each is an option
     if numbers["broken"]:
         raise typer.Exit(1)
     if any(row.attack in (kill or []) and row.outcome == "not tried" for row in rows):
-        raise typer.Exit(2)
+        raise typer.Exit(_KILL_NOT_TRIED)
 
 
 def _end(number: int, _: object) -> NoReturn:
@@ -153,7 +155,7 @@ def _keys_of_a_tenant(database: str) -> tuple[str, str]:
         return "", ""
     import psycopg
 
-    from placet.deploy.postgres.telling import told_error
+    from placet.deploy.postgres.redaction import redacted_error
     from placet.gateway.identity.bootstrap import create_key
 
     tenant, scopes = f"verify-{secrets.token_hex(4)}", ["chat", "decide", "operate", "admin"]
@@ -165,7 +167,7 @@ def _keys_of_a_tenant(database: str) -> tuple[str, str]:
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         return "", ""
     except psycopg.Error as error:
-        fail(f"the database cannot be asked: {told_error(error)}", code=2)
+        fail(f"the database cannot be asked: {redacted_error(error)}", code=2)
 
 
 def _prepared(foreign: str, database: str) -> Iterator[Row]:
@@ -179,12 +181,12 @@ def _invariants(database: str, settled_after: float) -> Iterator[Row]:
     import psycopg
 
     from placet.cli.invariants import QUERY_SECONDS, check
-    from placet.deploy.postgres.telling import told_error
+    from placet.deploy.postgres.redaction import redacted_error
 
     try:
         found = check(database, settled_after_seconds=settled_after)
     except psycopg.Error as error:
-        fail(f"the database cannot be asked: {told_error(error)}", code=2)
+        fail(f"the database cannot be asked: {redacted_error(error)}", code=2)
     for invariant, broken in found.items():
         if broken is None:
             yield not_tried("rows", invariant.name, f"it takes longer than {QUERY_SECONDS:.0f} s")

@@ -24,7 +24,7 @@ from placet.runtime.declaring import declare_topology
 from placet.runtime.driver import Outage
 from placet.runtime.outages import Outages
 from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 from tests.support.line import Line
 from tests.support.rabbitmq import VirtualHosts, delete_queues
 from tests.support.system import until
@@ -232,7 +232,7 @@ async def test_a_connection_that_the_broker_closes_is_told_in_two_lines(rabbitmq
             unasked = ChannelFrame.marshall(channel_number=999, frames=[aiormq.spec.Basic.Ack(delivery_tag=1)])
             await connection.write_queue.put(unasked)
             await until(lambda: asyncio.sleep(0, len(lines) == 2), "it is back")
-    where = told_url(rabbitmq_url)
+    where = redacted_url(rabbitmq_url)
     assert [("broker.away", "warning", where), ("broker.back", "warning", where)] == [
         (line["event"], line["log_level"], line["broker"]) for line in lines
     ]

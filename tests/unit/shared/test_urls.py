@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placet.runtime.urls import told_url
+from placet.runtime.urls import redacted_url
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,12 @@ from placet.runtime.urls import told_url
         ("postgresql://postgres@/placet?host=/run/placet", "postgresql://postgres@/placet?host=/run/placet"),
         ("postgresql://placet:12/hunter2@db/placet", "postgresql://***"),
         ("postgresql://placet:12#hunter2@db/placet", "postgresql://***"),
+        ("postgresql://placet:12?hunter2@db/placet", "postgresql://***"),
+        ("amqp://placet:12@hun/ter2@mq/placet", "amqp://***"),
+        (
+            "postgresql:///placet?host=/run&passwd=hunter2&api_key=h2",
+            "postgresql:///placet?host=/run&passwd=***&api_key=***",
+        ),
         ("postgresql://placet:hunter2@[db/placet", "***"),
         ("amqp://placet-agent:hunter2@broker/placet", "amqp://placet-agent:***@broker/placet"),
         ("amqps://broker:5671/?cafile=/ca.pem", "amqps://broker:5671/?cafile=/ca.pem"),
@@ -29,4 +35,4 @@ from placet.runtime.urls import told_url
 )
 def test_a_url_is_told_without_its_secrets(url: str, told: str) -> None:
     """Wherever it has them, and with all that helps to find what is away."""
-    assert told == told_url(url)
+    assert told == redacted_url(url)
