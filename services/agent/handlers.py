@@ -245,6 +245,8 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                     wanted.consent_ids.add(message.message_id)
             case m.StopTurn():
                 wanted.turn_ids.add(message.turn_id)
+            case _ if isinstance(message, _ABOUT_NO_CALL):
+                pass
             case _:
                 wanted.call_ids.update(_call_ids(message))
         if isinstance(message, _FIRST):
@@ -253,7 +255,7 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
 
 
 def _call_ids(message: Any) -> Sequence[str]:
-    """Return the calls that a message is about; none of those that are about a conversation or its workspace."""
+    """Return the calls that a message is about."""
     match message:
         case m.ApprovalOpened() | m.ToolCallPermitted():
             return [message.call.call_id]
@@ -261,7 +263,7 @@ def _call_ids(message: Any) -> Sequence[str]:
             return message.call_ids
         case m.ToolCallFinished():
             return [message.call_id, *(named_in(message.data) if message.tool == m.COMMIT_TOOL else ())]
-    return [message.call_id] if "call_id" in type(message).model_fields else []
+    return [message.call_id]
 
 
 def behaviour_of(profile: Profile | None) -> Behaviour | None:
@@ -271,6 +273,16 @@ def behaviour_of(profile: Profile | None) -> Behaviour | None:
 
 #: What comes of conversations too that are not the agent's.
 _MAY_BE_FOREIGN = (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed, m.WorkspaceExpired)
+#: What is about a conversation or its workspace alone.
+_ABOUT_NO_CALL = (
+    m.AttemptWithdrawn,
+    m.HolderChanged,
+    m.ConversationEnded,
+    m.ConsentAnswered,
+    m.ProposeChanges,
+    m.DiscardChanges,
+    m.WorkspaceExpired,
+)
 #: What a conversation may begin with, as messages come in any order.
 _FIRST = (
     m.MessagePosted,

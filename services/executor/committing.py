@@ -62,7 +62,7 @@ class Committing:
     ) -> None:
         """`patience` is how often a commit looks whether one that is half made has ended.
 
-        Until the lease of that one has run out, and somebody has gone on with it.
+        That takes until the lease of that one has run out and somebody has gone on with it.
         """
         self._patience = patience
         self._units = units

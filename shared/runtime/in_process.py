@@ -1,9 +1,9 @@
 """The bus of the embedded footing: routes by the topology inside one process, with the outbox as the durable queue.
 
 `publish` returns when every bound queue has handled the envelope, and the outbox forgets a row only then; so a crash
-at any moment leaves the row, the relay sends it again, and the inboxes know what was handled. A retried event keeps
-its row until its last try. FastStream's test broker was tried for this and is none: it swallows what a handler
-rejects and matches `a.#` differently (see ADR 0005).
+at any moment leaves the row of what has one, the relay sends it again, and the inboxes know what was handled. A retried
+event keeps its row until its last try. FastStream's test broker was tried for this and is none: it swallows what a
+handler rejects and matches `a.#` differently (see ADR 0005).
 """
 
 from __future__ import annotations

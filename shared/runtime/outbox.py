@@ -4,6 +4,8 @@ A row has all that one commit sends one way: few rows, and texts that are alike 
 out right after the commit. While a confirm to a destination is outstanding, further events for it gather and leave
 together in one envelope, so an idle system waits for nothing and a busy one pays few broker hops. The relay sends what
 a crash, a lost confirm or a broker outage left behind; a second copy has the same id and meets an inbox.
+
+What is sent beside no change has a row only where it is not confirmed soon (`publish_unstored`).
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ TRANSIENT_PAUSE_SECONDS = 0.01
 #: a reader parses at once.
 ENVELOPE_BYTES_MAX = 512 * 1024
 #: How long what is stored nowhere waits for its confirm, in seconds.
-HAND_OVER_SECONDS = 1.0
+CONFIRM_SECONDS = 1.0
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 200
 #: What is told when nothing more gets out, and when it does again.
@@ -150,8 +152,8 @@ class Outbox:
             if row.id not in self._in_flight and self._backlog < BACKLOG_MAX:
                 self._send(row, _Sending(row.id, len(row.events)))
 
-    async def hand_over(self, rows: Iterable[OutboxRow]) -> bool:
-        """Publish rows that are stored nowhere; tell whether all of them were confirmed in HAND_OVER_SECONDS.
+    async def publish_unstored(self, rows: Iterable[OutboxRow]) -> bool:
+        """Publish rows that are stored nowhere; tell whether all of them were confirmed in CONFIRM_SECONDS.
 
         Where they were not they may still arrive, so who stores and sends them then leaves their events' ids.
         """
@@ -161,7 +163,7 @@ class Outbox:
         for row in rows:
             confirmed.append(loop.create_future())
             self._send(row, _Sending(row.id, len(row.events), confirmed=confirmed[-1]))
-        done, late = await asyncio.wait(confirmed, timeout=HAND_OVER_SECONDS)
+        done, late = await asyncio.wait(confirmed, timeout=CONFIRM_SECONDS)
         return not late and all(each.result() for each in done)
 
     def _send(self, row: OutboxRow, sending: _Sending) -> None:
@@ -237,7 +239,7 @@ class Outbox:
             outages = self._blocked.setdefault(place.exchange if blocked else place, Outages(*_OUTAGE, about))
             outages.miss(error=str(error))
             self._failed(events)
-        except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
+        except Exception as error:  # noqa: BLE001 - whatever kept it, the relay sends what has a row
             self._outages.miss(exchange=way.destination.exchange, error=str(error))
             self._failed(events)
         else:
@@ -267,7 +269,7 @@ class Outbox:
                 self._forgetting.set()
 
     def _failed(self, events: list[tuple[_Sending, bytes]]) -> None:
-        """Leave the rows of these events to the relay, also those of which others were confirmed."""
+        """Leave the rows of these events, whole ones, to the relay; tell who waits that they are not confirmed."""
         self._backlog -= len(events)
         for sending, _ in events:
             sending.failed = True

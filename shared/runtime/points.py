@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 POINTS: Mapping[str, str] = {
     "consumer.received": "an envelope was read, and nothing was done",
     "work.written": "a transaction has written all, and is not committed",
-    "work.committed": "state, history, inbox and outbox are committed, and nothing was sent",
+    "work.committed": "state, history, inbox and outbox are committed, and nothing of it was sent",
     "consumer.handled": "what follows was handed over, and the delivery is not acknowledged",
     "outbox.publishing": "an envelope goes to the broker, which has not confirmed it",
-    "outbox.confirmed": "the broker has confirmed it, and its row is still there",
+    "outbox.confirmed": "the broker has confirmed it, and its row, if it has one, is still there",
     "relay.read": "rows that were left behind are read, and not sent",
     "agent.asking": "a turn is claimed, and the model was not asked",
     "agent.answered": "the model has answered, and nothing of it is stored",

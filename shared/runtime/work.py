@@ -259,10 +259,10 @@ class Work:
             await self.connection.run(frame, **self._framed())
         self.written = True
 
-    async def hand_over(self, outbox: Outbox) -> None:
+    async def publish_unstored(self, outbox: Outbox) -> None:
         """Publish what was handed over without storing it; what is not confirmed soon is left to be stored."""
         self._places = placed(event for event, _ in self._sent)
-        if self._sent and not self._changes and await outbox.hand_over(self.rows):
+        if self._sent and not self._changes and await outbox.publish_unstored(self.rows):
             self._sent, self._places, self.written = [], [], True
 
     def send_again(self, destination: Destination, event: str) -> None:
@@ -324,19 +324,19 @@ class UnitOfWork:
         cause: Cause | None = None,
         arrived: tuple[str, Sequence[str]] | None = None,
         *,
-        straight: bool = False,
+        unstored: bool = False,
     ) -> AsyncIterator[Work]:
         """Yield a Work without transaction, for one `execute_once`; then pass its messages on and run its acts.
 
-        What was handed over and not written is written at the end. `straight`: what changes nothing here is stored by
+        What was handed over and not written is written at the end. `unstored`: what changes nothing here is stored by
         whoever carries it, and here only where that does not confirm it. Then this waits for the confirm.
         """
         async with self.database.single() as connection:
             now = await self.database.clock(connection)
             work = Work(connection, self.database, now=now, cause=cause or cause_of_request(), arrived=arrived)
             yield work
-            if straight and not work.written:
-                await work.hand_over(self.outbox)
+            if unstored and arrived is None and not work.written:
+                await work.publish_unstored(self.outbox)
             if not work.written and (arrived is not None or work._sent or work._changes):  # noqa: SLF001
                 await work.execute_once()
         points.reached("work.committed")

@@ -7,7 +7,7 @@ another secret then, which only its owner sees: what its maker has seen is good 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -240,4 +240,5 @@ def _change(caller: Caller, key_id: str, event: str, before: str | None, after: 
 
 
 def _out(key: ApiKey) -> KeyOut:
-    return KeyOut.model_validate({**asdict(key), "id": key.key_id})
+    shown = {name: getattr(key, name) for name in KeyOut.model_fields if name != "id"}
+    return KeyOut(id=key.key_id, **shown)

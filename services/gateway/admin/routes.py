@@ -288,7 +288,9 @@ class GrantOut(BaseModel):
     scope: GrantScope
     subject: str = Field(description="The conversation, agent or tenant whose calls it covers.")
     arguments: Any = Field(description="Arguments of the approved call, redacted.")
-    bounds: list[str] = Field(description="Arguments that may be smaller numbers; all others must be equal.")
+    bounds: list[str] = Field(
+        description="Arguments that may vary: smaller numbers, texts that fit `name=glob`; all others must be equal."
+    )
     uses: int
     uses_left: int
     given_at: datetime

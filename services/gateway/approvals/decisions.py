@@ -215,10 +215,10 @@ class Decisions:
         self._awaited.close()
 
     async def _send_all(self, wishes: Sequence[_Wish]) -> list[_Sent | Exception]:
-        """Send decisions in one statement; one about an approval that does not exist for its caller is refused."""
+        """Send decisions in one envelope; one about an approval that does not exist for its caller is refused."""
         outcomes: list[_Sent | Exception] = []
         by_link: dict[int, tuple[str, DecisionClaims]] = {}
-        async with self.units.once(straight=True) as work:
+        async with self.units.once(unstored=True) as work:
             found = await load_approvals(work.connection, [wish.place for wish in wishes])
             for at, wish in enumerate(wishes):
                 approval = found.get(wish.place)

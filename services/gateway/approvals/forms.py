@@ -149,7 +149,8 @@ class GrantIn(Body):
 
     scope: GrantScope = "conversation"
     bounds: Annotated[list[Annotated[Text, Field(max_length=128)]], Field(max_length=64)] | None = Field(
-        default=None, description="Arguments that may be up to their approved value; all others must be equal."
+        default=None,
+        description="Arguments that may vary as far as the rule lets them: smaller numbers, texts by `name=glob`.",
     )
     uses: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
     expires_after_seconds: Annotated[Seconds, Strict()] | None = None

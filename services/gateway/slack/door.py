@@ -1,6 +1,6 @@
 """What happens when somebody presses a button or submits a modal: the same for HTTP and Socket Mode.
 
-Slack wants an answer within three seconds, so a decision is acknowledged as soon as it is stored; what becomes of it
+Slack wants an answer within three seconds, so a decision is acknowledged as soon as it is safe; what becomes of it
 shows on the card, and a refusal reaches the person alone.
 """
 

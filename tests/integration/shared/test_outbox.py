@@ -224,10 +224,10 @@ async def test_a_row_stays_until_its_confirm(database: Database) -> None:
     assert (1, 0) == (unconfirmed, await rows_left(database))
 
 
-async def straight(database: Database, broker: Broker) -> Outbox:
+async def unstored(database: Database, broker: Broker) -> Outbox:
     """Hand over a message of a work that changes nothing; return its outbox."""
     outbox = Outbox(database, cast("Bus", broker))
-    async with UnitOfWork(database, outbox).once(straight=True) as work:
+    async with UnitOfWork(database, outbox).once(unstored=True) as work:
         work.emit(a_reply("x"))
     return outbox
 
@@ -235,7 +235,7 @@ async def straight(database: Database, broker: Broker) -> Outbox:
 async def test_what_changes_nothing_is_not_stored_where_it_is_confirmed(database: Database) -> None:
     """While it is on its way there is no row of it, and whoever handed it over hears of nothing yet."""
     broker = SlowBroker()
-    handing = asyncio.create_task(straight(database, broker))
+    handing = asyncio.create_task(unstored(database, broker))
     await broker.reached.wait()
     on_its_way = (await rows_left(database), handing.done())
     broker.confirming.set()
@@ -247,7 +247,7 @@ async def test_what_changes_nothing_is_stored_where_it_fails(database: Database)
     """Then the relay has it like anything else."""
     broker = Broker(limit=ENVELOPE_BYTES_MAX)
     broker.failing = {1, 2}
-    outbox = await straight(database, broker)
+    outbox = await unstored(database, broker)
     await outbox.drain()
     left = await rows_left(database)
     async with database.single() as connection:
@@ -260,7 +260,7 @@ async def test_what_changes_nothing_is_stored_where_it_fails(database: Database)
 async def test_what_is_not_confirmed_in_time_is_stored_and_sent_again(database: Database) -> None:
     """Whoever hands it over waits no longer; both copies have one id, by which their reader knows the second."""
     broker = SlowBroker()
-    outbox = await straight(database, broker)
+    outbox = await unstored(database, broker)
     left = await rows_left(database)
     broker.confirming.set()
     await outbox.drain()
