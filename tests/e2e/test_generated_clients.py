@@ -87,6 +87,7 @@ async def test_every_item_is_as_it_is_described(frontend: Caller, operator: Call
         while is_card(told := await visitor.see(lambda item: is_card(item) or is_turn_end(item))):
             await operator.decide(told["data"], "deny" if "at once" in text else "approve", "So be it.")
         await frontend.request("POST", f"{visitor.path}/end")
+        await visitor.see(lambda item: item["type"] == "conversation")
         items += (await frontend.get(f"{visitor.path}/feed"))["items"]
     described = [TypeAdapter(FeedItem).validate_python(item) for item in items]
     assert {"message", "turn", "tool_call", "approval", "conversation"} <= {item.type for item in described}

@@ -139,6 +139,8 @@ async def test_cards_say_that_calls_are_stopped_until_they_may_run_again(replica
         calls = [a_call(tool=tool, agent=agent) for tool, agent in (("refund", "a"), ("deploy", "a"), ("refund", "b"))]
         for call in calls[:2]:
             await replica.send(opened("slack:#ops", call=call, **later))
+            # One by one, so that their cards come in this order.
+            await deliver(replica, worker)
         before = await shown()
         await replica.execute("INSERT INTO read.stops VALUES ('acme', 'refund', NULL, 'an incident')")
         await replica.execute("INSERT INTO read.stops VALUES ('rival', NULL, NULL, 'another')")
