@@ -70,6 +70,8 @@ class Bus(Protocol):
 
     #: Envelopes of one destination that may await their confirm at the same time; more events gather behind them.
     outstanding_max: int
+    #: Whether what is confirmed is kept by the carrier; else its readers have handled it, which takes longer.
+    keeps: bool
 
     async def publish(
         self,

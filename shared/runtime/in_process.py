@@ -58,6 +58,7 @@ class InProcessBus:
     """Carries envelopes inside one process."""
 
     outstanding_max = 1_000
+    keeps = False
 
     def __init__(self) -> None:
         self._queues: dict[str, _LocalQueue] = {}

@@ -157,7 +157,7 @@ class Outbox:
 
         Where they were not they may still arrive, so who stores and sends them then leaves their events' ids.
         """
-        if self._backlog >= BACKLOG_MAX:
+        if not self._bus.keeps or self._backlog >= BACKLOG_MAX:
             return False
         loop, confirmed = asyncio.get_running_loop(), []
         for row in rows:

@@ -139,6 +139,7 @@ class RabbitBus:
     """Carries envelopes over RabbitMQ."""
 
     outstanding_max = 2
+    keeps = True
 
     def __init__(self, url: str, *, service: str, declare: bool, graceful_seconds: float = 20.0) -> None:
         self._url, self._service, self._declare = url, service, declare

@@ -31,6 +31,7 @@ class Broker:
     """Takes bodies of up to `limit` bytes."""
 
     outstanding_max = 2
+    keeps = True
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -241,6 +242,17 @@ async def test_what_changes_nothing_is_not_stored_where_it_is_confirmed(database
     broker.confirming.set()
     await (await handing).drain()
     assert ((0, False), 0, 1) == (on_its_way, await rows_left(database), len(broker.options))
+
+
+async def test_what_changes_nothing_is_stored_where_the_carrier_keeps_nothing(database: Database) -> None:
+    """In one process the outbox is all that is durable, so that nobody waits for the readers of a message."""
+    broker = SlowBroker()
+    broker.keeps = False
+    outbox = await unstored(database, broker)
+    left = await rows_left(database)
+    broker.confirming.set()
+    await outbox.drain()
+    assert (1, 0, 1) == (left, await rows_left(database), len(broker.options))
 
 
 async def test_what_changes_nothing_is_stored_where_it_fails(database: Database) -> None:
