@@ -156,7 +156,7 @@ async def test_a_change_is_proposed_once_for_each_form(
         await page.reload()
         await expect(waiting).to_have_count(1)
         await page.get_by_role("button", name="Propose this change").click()
-        await expect(page.get_by_role("status")).to_contain_text("The change is proposed.")
+        await expect(page.get_by_role("status").filter(has_text="The change is proposed.")).to_be_visible()
         assert PHONE["width"] == await page.evaluate("document.documentElement.scrollWidth")
         opened = house.query("SELECT conversation_id, agent, created_by FROM gateway.conversations")
     assert (202, 202, first.json()) == (first.status_code, second.status_code, second.json())
