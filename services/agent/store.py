@@ -38,11 +38,6 @@ _PLAIN = (
     *("tenant", "agent", "language", "labels", "ended", "held", "holder_revision", "holder_told"),
     *("log_seq", "version", "turn_id"),
 )
-#: What `write` stores as it is.
-_STORED = (
-    *("conversation_id", "version", "is_new", "tenant", "log_seq", "held", "holder_revision", "holder_told"),
-    *("agent", "language", "ended"),
-)
 #: Values of `state` that ask for nothing beside a conversation itself.
 _NOTHING: Mapping[str, list[str]] = {"turn_ids": [], "call_ids": [], "message_ids": [], "consent_ids": []}
 
@@ -198,11 +193,21 @@ def effect(
         "unstaged": _rows(conversations, lambda each: [{"call_id": call_id} for call_id in each.gone_staged]),
     }
     needed = {name: rows for name, rows in parts.items() if rows}
-    values: dict[str, Any] = {
-        **{f"{name}s": [getattr(each, name) for each in conversations] for name in _STORED},
+    values = {
+        "conversation_ids": [each.conversation_id for each in conversations],
+        "versions": [each.version for each in conversations],
+        "is_news": [each.is_new for each in conversations],
+        "tenants": [each.tenant for each in conversations],
+        "log_seqs": [each.log_seq for each in conversations],
         "turns": [each.turn_id for each in conversations],
         "queueds": [len(each.queue) for each in conversations],
+        "helds": [each.held for each in conversations],
+        "holder_revisions": [each.holder_revision for each in conversations],
+        "holder_tolds": [each.holder_told for each in conversations],
+        "agents": [each.agent for each in conversations],
+        "languages": [each.language for each in conversations],
         "labelses": [_json(each.labels) for each in conversations],
+        "endeds": [each.ended for each in conversations],
         "stageds": [len(each.staged) or None for each in conversations],
     }
     for name, rows in needed.items():
@@ -264,14 +269,22 @@ def _log_rows(conversations: Sequence[Conversation]) -> list[dict[str, Any]]:
 
 
 def _turn_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
-    names = (
-        *("turn_id", "state", "step", "fence", "takeovers", "paused", "cause", "message_id", "author", "reason"),
-        *("stopped_number", "final_answer"),
-    )
     for turn in conversation.changed_turns.values():
         calls = conversation.calls.values()
-        yield {name: getattr(turn, name) for name in names} | {
+        yield {
+            "turn_id": turn.turn_id,
+            "state": turn.state,
+            "step": turn.step,
+            "fence": turn.fence,
+            "takeovers": turn.takeovers,
             "open_calls": sum(call.turn_id == turn.turn_id and call.state is CallState.OPEN for call in calls),
+            "paused": turn.paused,
+            "cause": turn.cause,
+            "message_id": turn.message_id,
+            "author": turn.author,
+            "reason": turn.reason,
+            "stopped_number": turn.stopped_number,
+            "final_answer": turn.final_answer,
             "ended": turn.state in MACHINE.final,
         }
 

@@ -22,7 +22,7 @@ from placet.agent.deltas import Deltas, pause_among
 from placet.agent.llm import ModelUnavailable
 from placet.agent.origins import Before, may_name_secrets
 from placet.agent.profiles import Profile, Profiles
-from placet.agent.pseudonymizing import pseudonymize
+from placet.agent.pseudonymizing import Readable, pseudonymize
 from placet.agent.rules import Claim, Settlement
 from placet.agent.staging import with_propose
 from placet.agent.states import Event
@@ -219,26 +219,22 @@ class Worker:
         attempt = snapshot.attempt
         tools = profile.tools if attempt is None else attempts.offered(profile.tools, attempt)
         ask = profile.ask if attempt is None else profile.ask_as(attempt.variant)
-        readable, heard, history = None, None, told
-        if (personal := profile.personal) is not None:
-            database, instructed = self._units.database, behaviour.instructions
-            readable = await self._through_outages(
-                lambda: pseudonymize(database, claim, snapshot, personal, instructed)
-            )
-            heard, history = readable.listening(deltas.add, deltas.start_over), readable.history
+        readable = await self._readable(claim, snapshot, profile)
+        heard = None if readable is None else readable.listening(deltas.add, deltas.start_over)
+        reader = heard or deltas
         tools = with_propose(tools) if snapshot.has_staged and attempt is None else tools
         told_last = last and claim.step > 1 and bool(tools)
         words = rules.LAST_STEP if attempt is None else attempts.LAST_STEP
         instructions = f"{behaviour.instructions}\n\n{words}".strip() if told_last else behaviour.instructions
-        messages = transcript(instructions, history)
+        messages = transcript(instructions, told if readable is None else readable.history)
         try:
             with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **claim.ids):
                 answer = await ask(
                     messages,
                     tools.as_openai_tools(),
                     tool_choice="none" if last and attempt is None else "auto",
-                    on_text=(heard or deltas).add,
-                    on_reset=(heard or deltas).start_over,
+                    on_text=reader.add,
+                    on_reset=reader.start_over,
                 )
                 used = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 TRACING.describe(f"model {answer.model}", **used)
@@ -256,6 +252,13 @@ class Worker:
         place, secret = (claim.author["id"], claim.turn_id), may_name_secrets(tools, called)
         before = Before.of(told, *place, behaviour.instructions, secret=secret) if called else None
         return Said(answer, told.spoken_in(claim.turn_id), aside, tools, behaviour, cost, before)
+
+    async def _readable(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Readable | None:
+        """Return the conversation with pseudonyms in it; None where its model reads everything as it is."""
+        if (personal := profile.personal) is None:
+            return None
+        database, instructions = self._units.database, profile.behaviour.instructions
+        return await self._through_outages(lambda: pseudonymize(database, claim, snapshot, personal, instructions))
 
     async def _settle(self, claim: Claim, said: Said, snapshot: ConversationSnapshot) -> Claim | None:
         """Settle a step as the conversation was when the model was asked, or else as it is now."""
