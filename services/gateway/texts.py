@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from placet.contracts.messages.jobs import JOB_LABELS
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Body(BaseModel):
     """What a client sends; a member that is not known here is refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def answer_of(model: type[M], thing: object, **more: Any) -> M:
+    """Return an answer with `more`, and with what else it names of the attributes of `thing`: nothing but that."""
+    named = {name: getattr(thing, name) for name in model.model_fields.keys() - more.keys()}
+    return model(**named, **more)
 
 
 def time_text(at: datetime) -> str:

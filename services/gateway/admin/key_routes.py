@@ -42,7 +42,7 @@ from placet.gateway.identity.store.keys import (
 )
 from placet.gateway.identity.store.sessions import people_of
 from placet.gateway.store import reading
-from placet.gateway.texts import Body
+from placet.gateway.texts import Body, answer_of
 from placet.runtime.sql import Connection
 from placet.runtime.work import Change
 
@@ -240,5 +240,4 @@ def _change(caller: Caller, key_id: str, event: str, before: str | None, after: 
 
 
 def _out(key: ApiKey) -> KeyOut:
-    shown = {name: getattr(key, name) for name in KeyOut.model_fields if name != "id"}
-    return KeyOut(id=key.key_id, **shown)
+    return answer_of(KeyOut, key, id=key.key_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Literal
 
@@ -19,6 +18,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.identity.sessions import end_one
 from placet.gateway.identity.store.sessions import StoredSession, list_sessions
 from placet.gateway.store import reading
+from placet.gateway.texts import answer_of
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=StrictRoute)
 
@@ -70,4 +70,4 @@ async def _visible(deps: DepsOf, caller: Caller) -> list[StoredSession]:
 
 
 def _out(session: StoredSession) -> SessionOut:
-    return SessionOut.model_validate({**asdict(session), "id": session.session_id})
+    return answer_of(SessionOut, session, id=session.session_id)

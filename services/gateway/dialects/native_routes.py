@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -41,6 +40,7 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import NoCaller
 from placet.gateway.operators.service import Answer
 from placet.gateway.store import read, reading
+from placet.gateway.texts import answer_of
 
 router = APIRouter(prefix="/v1/conversations", tags=["conversations"], route_class=StrictRoute)
 agents_router = APIRouter(prefix="/v1/agents", tags=["conversations"], route_class=StrictRoute)
@@ -189,7 +189,7 @@ def _message_out(item: Item) -> MessageOut:
 
 def _call_out(call: Call, execution: str | None) -> CallSummary:
     runs = call.kind is None and call_status(None, execution) == "executing"
-    return CallSummary.model_validate(asdict(call) | {"id": call.call_id} | ({"status": "executing"} if runs else {}))
+    return answer_of(CallSummary, call, id=call.call_id, status="executing" if runs else call.status)
 
 
 @router.get(
