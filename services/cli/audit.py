@@ -261,7 +261,7 @@ async def _blocks(
     from placet.gateway.audit import store
     from placet.runtime.database import Database
 
-    verifier, database = _verifier(keys), Database(url, service="gateway", pool_size=1)
+    verifier, database = _verifier(keys), Database(url, service="gateway", pool_size=1, answer_seconds=None)
     passed: dict[str, int] = {}
     try:
         async with database.transaction() as connection:
@@ -299,7 +299,7 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
     from placet.gateway.audit import store
     from placet.runtime.database import Database
 
-    database = Database(url, service="gateway", pool_size=1)
+    database = Database(url, service="gateway", pool_size=1, answer_seconds=None)
     try:
         async with database.transaction() as connection:
             # Before the chains: what is sealed meanwhile is in them then.

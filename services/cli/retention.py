@@ -144,7 +144,7 @@ def _run(url: str, work: Any) -> Any:
         )
 
     async def run() -> Any:
-        database = Database(url, service="gateway", pool_size=2)
+        database = Database(url, service="gateway", pool_size=2, answer_seconds=None)
         try:
             doing: Coroutine[Any, Any, Any] = work(database)
             return await doing

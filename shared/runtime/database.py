@@ -20,7 +20,16 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.runtime.driver import RAISED, DatabaseClosed, DatabaseError, Outage, pool_options, translated
+from placet.runtime.driver import (
+    ANSWER_SECONDS,
+    RAISED,
+    DatabaseClosed,
+    DatabaseError,
+    Outage,
+    Silence,
+    pool_options,
+    translated,
+)
 from placet.runtime.outages import Outages
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -125,9 +134,11 @@ def _history(schema: str) -> sa.Table:
     )
 
 
-#: How long a caller waits for a connection, and a stop for those in use, in seconds.
+#: How long a caller waits for a connection, a stop for those in use, and a connection is waited for that was given up
+#: in the middle of a statement, in seconds.
 FREE_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
+CANCEL_SECONDS = 1.0
 #: How long the database clock is carried on by the process's own, in seconds.
 CLOCK_SECONDS = 10.0
 #: PostgreSQL's codes for a schema or a table that is not there.
@@ -146,15 +157,22 @@ class Restored:
 class Database:
     """One service's connection pool."""
 
-    def __init__(self, url: str, *, service: str, pool_size: int = 10) -> None:
-        """Raise BadDatabaseUrl where `url`, a libpq URL, has what cannot be followed."""
+    def __init__(
+        self, url: str, *, service: str, pool_size: int = 10, answer_seconds: float | None = ANSWER_SECONDS
+    ) -> None:
+        """Raise BadDatabaseUrl where `url`, a libpq URL, has what cannot be followed.
+
+        A statement that has no answer after `answer_seconds` is an outage; None: it may take its time.
+        """
         self.service = service
         self.tables = service_tables(service)
         self.queries = load_queries(__file__).in_schema(service)
         #: libpq URL, with its password.
         self.url = url
         # A statement of many parts is planned for longer than it runs. What people search by asks for a plan each time.
-        self._options = pool_options(url, application=f"placet-{service}", plan_once=service != "gateway")
+        self._options = pool_options(
+            url, application=f"placet-{service}", plan_once=service != "gateway", answer_seconds=answer_seconds
+        )
         self._options["init"] = partial(self._meet, begin=self._options["init"])
         #: The newest restore, as of the newest connection: who restores lets nobody stay connected.
         self.restored: Restored | None = None
@@ -220,10 +238,15 @@ class Database:
             # It was raised anywhere, and the driver may not know where it stands.
             raw.terminate()
             raise
+        except Silence as error:
+            # What silences one line silences others: new ones are made, so that nobody else waits for those.
+            await self._pool.expire_connections()
+            self._outages.miss(asked, error=str(error), address=redacted_url(self.url))
+            raise
         finally:
             # Where it cannot be made ready for the next one, the pool hangs up; what it was used for is done or said.
             with suppress(*RAISED):
-                await self._pool.release(raw)
+                await self._pool.release(raw, timeout=CANCEL_SECONDS)
 
     def tell(self, now: datetime) -> None:
         """Remember what the database clock says now."""

@@ -19,6 +19,9 @@ from placet.runtime.urls import UNREADABLE
 
 #: How long making a connection may take.
 CONNECT_SECONDS = 5.0
+#: How long a statement may take, locks and all, in seconds: several times what the slowest one does. A line that falls
+#: silent, or a server that stands still, ends nothing by itself: TCP waits for 15 minutes, or for ever if it is heard.
+ANSWER_SECONDS = 30.0
 #: How long a connection that nobody uses stays, in seconds.
 IDLE_SECONDS = 60.0
 #: Statements that a connection keeps prepared. A service has fewer; some are written anew for what they are asked.
@@ -60,6 +63,10 @@ class Outage(DatabaseError):
     """It says nothing about the statement: connection lost or refused, deadlock, server stopping, lock not free."""
 
 
+class Silence(Outage):
+    """The server did not answer in time. Whether the statement was done is unknown, as where a line breaks."""
+
+
 class DatabaseClosed(Outage):
     """The service hangs up, because it stops in order; nothing is away."""
 
@@ -68,10 +75,13 @@ class BadDatabaseUrl(PlacetError):
     """The URL of the database cannot be used; the message is one line for whoever wrote it."""
 
 
-def pool_options(url: str, *, application: str, plan_once: bool = False) -> dict[str, Any]:
+def pool_options(
+    url: str, *, application: str, plan_once: bool = False, answer_seconds: float | None = ANSWER_SECONDS
+) -> dict[str, Any]:
     """Return how asyncpg reaches the database of a libpq URL; raise BadDatabaseUrl, which quotes no value.
 
-    With `plan_once` a connection plans each statement once, whatever its parameters will be.
+    With `plan_once` a connection plans each statement once, whatever its parameters will be. A statement is waited for
+    as long as `answer_seconds`; None: for ever.
     """
     try:
         parts = urlsplit(url)
@@ -89,6 +99,7 @@ def pool_options(url: str, *, application: str, plan_once: bool = False) -> dict
     options: dict[str, Any] = {
         "server_settings": {"application_name": application},
         "timeout": seconds,
+        "command_timeout": answer_seconds,
         "statement_cache_size": PREPARED_MAX,
         "max_cached_statement_lifetime": 0,
         "max_cacheable_statement_size": 0,

@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 
-from placet.runtime.driver import RAISED, translated
+from placet.runtime.driver import RAISED, Silence, translated
 from placet.runtime.queries import Query
 
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -145,6 +145,10 @@ class Connection:
         """Return what asyncpg does, with its errors told as ours; it raises some at once, before anybody waits."""
         try:
             return await do(*given)
+        except TimeoutError:
+            # What it says later would be nobody's answer.
+            self._raw.terminate()
+            raise Silence("the server did not answer in time") from None
         except RAISED as error:
             raise translated(error, lost=self._lost()) from None
 

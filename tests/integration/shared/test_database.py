@@ -16,9 +16,9 @@ from structlog.testing import capture_logs
 from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
-from placet.runtime.driver import DatabaseClosed, DatabaseError
+from placet.runtime.driver import DatabaseClosed, DatabaseError, Silence
 from placet.runtime.logging import pass_over_lookups
-from placet.runtime.sql import arrays, spread
+from placet.runtime.sql import Connection, arrays, spread
 from tests.support.line import Line, to_postgres
 from tests.support.postgres import Databases
 from tests.support.system import until
@@ -108,6 +108,27 @@ async def test_a_server_that_is_silent_is_told_as_that(databases: Databases) -> 
     assert ("database.back", True) == (back["event"], back["seconds"] >= 0.5)
 
 
+async def test_a_line_that_falls_silent_is_given_up_with_all_that_are_like_it(databases: Databases) -> None:
+    """TCP would wait for a quarter of an hour, and for ever for a frozen server; new lines may be fine."""
+    with databases.fresh(lambda _: None) as url:
+        line = Line(to_postgres(lambda: url))
+        await line.open()
+        told = f"postgresql://postgres@127.0.0.1:{line.port}{urlsplit(url).path}?sslmode=disable"
+        database = Database(told, service="dead_letters", pool_size=2, answer_seconds=0.5)
+        with capture_logs() as logs:
+            async with database.single() as one, database.single() as other:
+                before = {await _process_of(one), await _process_of(other)}
+            with pytest.raises(Silence, match="did not answer in time"):
+                await _fallen_silent(database, line)
+            line.silent = False
+            async with database.single() as one, database.single() as other:
+                after = {await _process_of(one), await _process_of(other)}
+        await database.close()
+        await line.close()
+    assert (2, 2, set()) == (len(before), len(after), before & after)
+    assert ["database.away", "database.back"] == [each["event"] for each in logs]
+
+
 async def test_a_database_that_is_closed_in_order_is_not_away(databases: Databases) -> None:
     """Operators wait for `database.away`: whoever comes in the moment of a stop is told of that alone."""
     with databases.fresh(lambda _: None) as url, capture_logs() as logs:
@@ -175,6 +196,18 @@ def test_a_host_that_does_not_resolve_in_time_is_told_by_its_outage_alone(caplog
     told = [(line["event"], line["error"]) for line in logs if line["log_level"] != "debug"]
     assert [("database.away", "the server did not answer within 1e-06 seconds")] == told
     assert [] == caplog.records
+
+
+async def _fallen_silent(database: Database, line: Line) -> None:
+    async with database.transaction() as connection:
+        line.silent = True
+        await _process_of(connection)
+
+
+async def _process_of(connection: Connection) -> int:
+    """Return which process of the server a connection has."""
+    found: int = (await connection.execute(sa.select(sa.func.pg_backend_pid()))).scalar_one()
+    return found
 
 
 async def _nothing_in(database: Database) -> None:
