@@ -46,9 +46,7 @@ PLACES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
     "a call is judged by a limit": ("policy", "post", LIMIT, ("INSERT INTO policy.verdicts",)),
     "a verdict is forgotten": ("policy", "post", REVIEWED, ("DELETE FROM policy.outbox",)),
     "an approval is opened": ("approval", "post", REVIEWED, ("INSERT INTO approval.approvals",)),
-    "a vote is sent": ("gateway", "vote", REVIEWED, ("INSERT INTO gateway.outbox",)),
     "a vote is counted": ("approval", "vote", REVIEWED, ("INSERT INTO approval.decisions",)),
-    "a decision is sent": ("gateway", "decide", REVIEWED, ("INSERT INTO gateway.outbox",)),
     "a call is decided": ("approval", "decide", REVIEWED, ("INSERT INTO approval.decisions",)),
     "a call is claimed": ("executor", "decide", REVIEWED, ("INSERT INTO executor.executions",)),
     "a call is settled": (
