@@ -8,7 +8,9 @@ umask 077
 file=${1:-.env}
 added=0
 
-[ -e "$file" ] || printf '# Passwords of this installation; keep them secret. Further settings: deploy/example.env\n' > "$file"
+# In a new file, the demo's own executor and its payment provider; take the line out where you bring your own rulebook.
+[ -e "$file" ] || printf '%s\n' '# Passwords of this installation; keep them secret. Further settings: deploy/example.env' \
+    COMPOSE_PROFILES=demo > "$file"
 
 services="GATEWAY AGENT POLICY APPROVAL NOTIFIER EXECUTOR JOBS DEAD_LETTERS"
 names="PLACET_DATABASE_PASSWORD_ADMIN PLACET_DATABASE_PASSWORD_OWNER"
@@ -24,7 +26,5 @@ for name in $names; do
         added=$((added + 1))
     fi
 done
-# The demo's own executor and its payment provider; take the line out where you bring your own rulebook.
-grep -q '^COMPOSE_PROFILES=' "$file" || echo 'COMPOSE_PROFILES=demo' >> "$file"
 chmod 600 "$file"
 echo "$file: $added passwords added"

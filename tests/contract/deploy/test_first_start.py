@@ -69,6 +69,16 @@ def test_env_sh_adds_what_is_missing_and_keeps_the_rest(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_the_demo_that_was_taken_out_does_not_come_back(tmp_path: Path) -> None:
+    """A password that is made anew is no reason to start it: only a new file has it."""
+    file, profile = tmp_path / "env", "COMPOSE_PROFILES=demo\n"
+    subprocess.run([ROOT / "deploy" / "env.sh", file], check=True, capture_output=True)
+    new = file.read_text()
+    file.write_text(new.replace(profile, ""))
+    subprocess.run([ROOT / "deploy" / "env.sh", file], check=True, capture_output=True)
+    assert (True, new.replace(profile, "")) == (profile in new, file.read_text())
+
+
 @contextmanager
 def answering(status: int) -> Iterator[int]:
     """Serve one status at /readyz, 404 elsewhere; yield the port."""
