@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from placet.contracts.errors import PlacetError
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX
-from placet.runtime.urls import login_of
+from placet.runtime.urls import login_of, with_parameter
 
 PREFIX = "PLACET_"
 #: The names of all settings of all services, one a line; drawn by `python -m placet.deploy.example_env`.
@@ -33,6 +33,8 @@ OTHER_PREFIXES = ("PLACET_DATABASE_PASSWORD_", "PLACET_RABBITMQ_PASSWORD_", "PLA
 _LINK = "_SERVICE_HOST"
 #: How a value that is no JSON is told.
 _FIELD = re.compile(r'field "(\w+)"')
+#: A broker that falls silent is noticed within about three of these; by AMQP's own default it would take three minutes.
+HEARTBEAT_SECONDS = 20
 _LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
@@ -60,7 +62,7 @@ def _of_a_broker(url: SecretStr) -> SecretStr:
         good = False
     if not good:
         raise ValueError("write amqp://user:password@host:5672/vhost")
-    return url
+    return SecretStr(with_parameter(url.get_secret_value(), "heartbeat", str(HEARTBEAT_SECONDS)))
 
 
 class Settings(BaseSettings):
@@ -75,7 +77,7 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(default=10, ge=1, le=200, description="Connections kept; as many again under load.")
     rabbitmq_url: Annotated[SecretStr, AfterValidator(_of_a_broker)] = Field(
         default=SecretStr("amqp://guest:guest@127.0.0.1:5672/"),
-        description="RabbitMQ of this service's user.",
+        description=f"RabbitMQ of this service's user; heartbeat={HEARTBEAT_SECONDS} where it says none.",
     )
     declare_topology: bool = Field(
         default=True,

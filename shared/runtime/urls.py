@@ -42,6 +42,14 @@ def redacted_url(url: str) -> str:
     return f"{parts.scheme}://{netloc}{parts.path}{query and '?'}{query}"
 
 
+def with_parameter(url: str, name: str, value: str) -> str:
+    """Return a URL with a parameter in its query, where it says nothing about it itself."""
+    parts = urlsplit(url)
+    if name in dict(parse_qsl(parts.query, keep_blank_values=True)):
+        return url
+    return parts._replace(query=f"{parts.query}&{name}={value}".lstrip("&")).geturl()
+
+
 def login_of(url: str) -> Login:
     """Return how a URL logs in; what it does not say before its path may stand in its query, as in libpq's."""
     parts = urlsplit(url)

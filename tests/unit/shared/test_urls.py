@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placet.runtime.urls import redacted_url
+from placet.runtime.urls import redacted_url, with_parameter
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,16 @@ from placet.runtime.urls import redacted_url
 def test_a_url_is_told_without_its_secrets(url: str, told: str) -> None:
     """Wherever it has them, and with all that helps to find what is away."""
     assert told == redacted_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "full"),
+    [
+        ("amqp://placet:h%2Fr@mq/", "amqp://placet:h%2Fr@mq/?heartbeat=20"),
+        ("amqp://mq/%2F?cafile=/ca.pem", "amqp://mq/%2F?cafile=/ca.pem&heartbeat=20"),
+        ("amqp://mq/placet?heartbeat=5", "amqp://mq/placet?heartbeat=5"),
+    ],
+)
+def test_a_parameter_stands_where_none_did(url: str, full: str) -> None:
+    """What operators say themselves stays."""
+    assert full == with_parameter(url, "heartbeat", "20")
