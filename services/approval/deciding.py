@@ -203,8 +203,8 @@ def _on_same(made: Made, after: Approval) -> Sequence[Vote]:
     return made.read.votes if after.arguments_revision == (made.approval or after).arguments_revision else ()
 
 
-async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> None:
-    """Ask policy about an edit; its maker hears when policy has answered."""
+async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> bool:
+    """Ask policy about an edit; its maker hears when policy has answered. False: it is to be judged anew."""
     approval, claims = made.approval, made.sent.claims
     work.cause = made.sent.cause
     if approval is None:
@@ -223,7 +223,7 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
     outcome, own = edit.state, {"decision_id": edit.edit_id}
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=outcome, **own)
     closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer, work.now))
-    await store.add_edit(work, edit, approval, claims, made.read.now)
+    return await store.add_edit(work, edit, approval, claims, made.read.now)
 
 
 def asked_by(edit: Edit, tenant: str) -> DecideApproval:

@@ -154,8 +154,9 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = 
     for edit in made:
         if edit.answer.proposal is not None:
             async with deps.units.once(edit.sent.cause) as own:
-                await deciding.propose(own, edit, edit.answer.proposal, deps.signer)
-    return [each.sent for each in voted if each.sent.cause.id not in kept]
+                if await deciding.propose(own, edit, edit.answer.proposal, deps.signer):
+                    kept.add(edit.sent.cause.id)
+    return [each.sent for each in made if each.sent.cause.id not in kept]
 
 
 def _again(sent: Sent, earlier: store.Earlier) -> DecisionAnswered:

@@ -126,6 +126,11 @@ INVARIANTS = {
     "20 the history ends where the approval does": """
         SELECT a.approval_id FROM approval.approvals a WHERE a.state <> 'pending' AND NOT EXISTS (
             SELECT FROM approval.history h WHERE h.subject_id = a.approval_id AND h.to_state = a.state)""",
+    "25 the history leads from state to state": """
+        SELECT subject_id FROM (
+            SELECT subject_id, from_state, lag(to_state) OVER (PARTITION BY subject_id ORDER BY id) AS before
+            FROM approval.history WHERE machine = 'approval') moves
+        WHERE from_state IS DISTINCT FROM before""",
     "24 every vote says how its maker was proved, with the signed evidence": """
         SELECT decision_id FROM approval.decisions WHERE proof = '' OR signed = '' OR person = ''""",
     "27 nothing is decided at or after its deadline, and nothing expires before it": """

@@ -118,7 +118,10 @@ async def votes_on(connection: Connection, over: Iterable[Approval]) -> dict[str
 
 
 async def add_edit(work: Work, edit: Edit, approval: Approval, claims: DecisionClaims, now: datetime) -> bool:
-    """Store a wish to change arguments, with what was handed over; False where it was stored before."""
+    """Store a wish to change arguments, with what was handed over, unless it was stored before.
+
+    False where the approval has changed meanwhile, and nothing is stored.
+    """
     kept = {name: getattr(edit, name) for name in Edit.__slots__}
     rows = await work.execute_once(
         QUERIES.add_edit,
@@ -128,6 +131,7 @@ async def add_edit(work: Work, edit: Edit, approval: Approval, claims: DecisionC
         before=approval.call.arguments,
         before_digest=approval.call.digest,
         shown_before=approval.call.shown_arguments,
+        revision=approval.revision,
         asked_at=now,
         key=work.cause.id,
     )

@@ -81,9 +81,9 @@ CROSS JOIN LATERAL (
 ORDER BY given.number
 
 -- name: keep_decisions
--- Decisions, each with what it changes of its approval, where that is still what it was judged by: the same revision,
--- and on the same side of its deadline; and where it was not waited for, because keys and rules are read as they were
--- before a wait. Approvals are locked in the order of their calls' ids, as withdrawals do.
+-- Decisions, each with what it changes of its approval, where that is still what it was judged by: pending, the same
+-- revision, and on the same side of its deadline; and where it was not waited for, because keys and rules are read as
+-- they were before a wait. Approvals are locked in the order of their calls' ids, as withdrawals do.
 made AS (
     SELECT * FROM jsonb_to_recordset(:made) AS given (
         key text, once boolean, locked boolean, tenant text, decision_id text, approval_id text, person text, verb text, reason text,
@@ -126,7 +126,7 @@ made AS (
     UPDATE approval.approvals AS a SET state = done.new_state, decided_by = done.new_decided_by,
         decision_reason = done.new_decision_reason, result_kind = done.new_result_kind,
         answer_kind = done.new_answer_kind, closed_at = done.new_closed_at
-    FROM done WHERE a.approval_id = done.changing AND done.more IS NULL
+    FROM done WHERE a.approval_id = done.changing AND done.more IS NULL AND done.new_state <> 'pending'
 ), changed AS (
     UPDATE approval.approvals AS a SET state = done.new_state, decided_by = done.new_decided_by,
         decision_reason = done.new_decision_reason, result_kind = done.new_result_kind,
@@ -242,18 +242,21 @@ SELECT count(*) FROM (
 ) AS found
 
 -- name: add_edit
-edit AS (
+-- Where the approval is still what the edit was judged by; what was asked before has no key.
+unchanged AS MATERIALIZED (
+    SELECT FROM approval.approvals
+    WHERE tenant = :tenant AND approval_id = :approval_id AND state = 'pending' AND revision = :revision FOR UPDATE
+), edit AS (
     INSERT INTO approval.edits (
         tenant, edit_id, approval_id, person, reason, state, base_revision, before, before_digest, shown_before,
         arguments, digest, differences, signed, answer_to, asked_at
     )
-    VALUES (
-        :tenant, :edit_id, :approval_id, :person, :reason, :state, :base_revision, :before, :before_digest,
+    SELECT :tenant, :edit_id, :approval_id, :person, :reason, :state, :base_revision, :before, :before_digest,
         :shown_before, :arguments, :digest, '[]', :signed, :answer_to, :asked_at
-    )
+    FROM unchanged
     ON CONFLICT DO NOTHING RETURNING edit_id
 ), effect AS (
-    SELECT :key::text AS key FROM edit
+    SELECT CASE WHEN EXISTS (SELECT FROM edit) THEN :key::text END AS key FROM unchanged
 )
 
 -- name: load_edit

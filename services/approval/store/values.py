@@ -163,17 +163,20 @@ def kept_rule(rule: ApprovalRule) -> dict[str, Any]:
 
 
 def kept_values(decision: Decision, before: Approval | None, after: Approval | None, key: str) -> dict[str, Any]:
-    """Return a decision, and what it changes of the approval, as one row of JSON; `key` is that of what follows."""
+    """Return a decision, and what it changes of the approval, as one row of JSON; `key` is that of what follows.
+
+    What changes nothing is kept by the same condition: history says which state the approval had.
+    """
     values = decision_values(decision) | {"key": key}
     if decision.claims.verb == "cancel" and after is not None and after.state is State.APPROVED:
         values["cancels"] = decision.claims.person
-    if before is not None and after is not None and after is not before:
+    if before is not None and after is not None and before.closed_at is None:
         values |= {f"new_{name}": getattr(after, name) for name in _CLOSING_COLUMNS} | {
             "changing": after.approval_id,
             "seen_revision": before.revision,
-            "in_time": after.state is not State.EXPIRED,
+            "in_time": decision.at < before.expires_at,
             # What only closes changes plain columns, and the others cost more to write down than all else here.
-            "more": None if after.closed_at and after.revision == before.revision else approval_values(after),
+            "more": None if after.revision == before.revision else approval_values(after),
         }
     return json_values(values)
 

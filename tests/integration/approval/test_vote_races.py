@@ -149,6 +149,33 @@ async def test_an_edit_and_a_vote_at_once_never_approve_what_was_not_seen(replic
     await check_quorums(replicas)
 
 
+async def test_an_edit_that_crosses_a_decision_tells_of_no_state_that_has_ended(
+    replicas: Replicas, gateway: Signer
+) -> None:
+    """An edit is asked while the approval waits, or its maker hears that it is over: nothing goes on from pending."""
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS, edits=True)):
+        arguments = canonical_text({"amount": 1, "currency": "TRY"})
+        edit = a_decision(gateway, some_claims(card, verb="edit", arguments=arguments))
+        no = a_decision(gateway, some_claims(card, verb="deny"))
+        asked, _ = await in_any_order(turn, partial(replicas[0].send, edit), partial(replicas[1].send, no))
+        for proposed in [message for message in asked if isinstance(message, EditProposed)]:
+            asked = await replicas[0].send(an_edit_judged(proposed))
+        assert "already_decided" == answer_in(asked).outcome
+    assert {"denied"} == set((await end_states(replicas)).values())
+
+
+async def test_a_refused_decision_that_crosses_another_tells_of_no_state_that_has_ended(
+    replicas: Replicas, gateway: Signer
+) -> None:
+    """Who may not decide hears so, and history has it where the approval was then: before its end or after."""
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS)):
+        stranger = a_decision(gateway, some_claims(card, person="person:mallory", roles=[]))
+        no = a_decision(gateway, some_claims(card, verb="deny"))
+        refused, _ = await in_any_order(turn, partial(replicas[0].send, stranger), partial(replicas[1].send, no))
+        assert "not_allowed" == answer_in(refused).outcome
+    assert {"denied"} == set((await end_states(replicas)).values())
+
+
 async def test_a_cancel_and_an_approval_at_once_have_one_winner(replicas: Replicas, gateway: Signer) -> None:
     """The call is permitted, and the canceller hears so, or it is withdrawn and the approver does."""
     cards = await some_cards(replicas[0], ROUNDS // 2)
