@@ -148,7 +148,8 @@ SELECT FROM executor.executions
 WHERE call_id = :call_id AND fence = :fence AND state IN ('running', 'verifying')
 
 -- name: standing
-SELECT state, fence FROM executor.executions WHERE call_id = :call_id
+-- Locked: what history says of it stays so until that is written.
+SELECT state, fence FROM executor.executions WHERE call_id = :call_id FOR UPDATE
 
 -- name: probe
 UPDATE executor.executions
@@ -222,7 +223,7 @@ SET state = 'resolved', resolution = :said, resolved_by = :by, resolution_note =
 WHERE call_id = :call_id AND tenant = :tenant AND state = 'unknown' RETURNING *
 
 -- name: state_of
-SELECT state FROM executor.executions WHERE call_id = :call_id AND tenant = :tenant
+SELECT state FROM executor.executions WHERE call_id = :call_id AND tenant = :tenant FOR UPDATE
 
 -- name: count_unknown
 SELECT pool, count(*) AS calls FROM executor.executions

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from placet.executor import commit_store, store
@@ -18,6 +20,7 @@ from placet.tools.files.pack import Files
 from tests.integration.executor import test_commit_crashes
 from tests.integration.executor.test_commit_crashes import BEFORE, broken_off, stage_all, without_drafts
 from tests.integration.executor.test_settling import end_tools, running
+from tests.support.agents import wait_for_a_blocked_statement
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.workspaces import Scene
 
@@ -85,6 +88,24 @@ async def test_an_older_attempt_ends_no_newer_lease(house: House, late: Attempt)
     async with house.service.runtime.units.begin(late.cause) as work:
         await store.let_go(work, late, LOST, worker="worker-1")
     assert before == stands(house, late)
+
+
+async def test_what_comes_late_while_the_newer_attempt_ends_is_told_of_its_end(house: House, late: Attempt) -> None:
+    """History goes on from where the newer one leads: a call that has ended runs no more."""
+    call = late.call
+    with psycopg.connect(house.premises.url) as newer:
+        newer.execute(
+            "UPDATE executor.executions SET state = 'succeeded', finished_at = clock_timestamp(), lease_until = NULL"
+            " WHERE call_id = %s",
+            [call.call_id],
+        )
+        async with house.service.runtime.units.begin(late.cause) as work:
+            keeping = asyncio.create_task(store.let_go(work, late, LOST, worker="worker-1"))
+            await asyncio.to_thread(wait_for_a_blocked_statement, house.premises.url)
+            newer.commit()
+            await keeping
+    told = "SELECT from_state, to_state FROM executor.history WHERE call_id = :id ORDER BY id DESC LIMIT 1"
+    assert [("succeeded", "succeeded")] == house.premises.sql(told, id=call.call_id)
 
 
 async def test_a_commit_that_has_ended_ends_no_second_time(files: Premises) -> None:
