@@ -98,6 +98,6 @@ def create_app(deps: Deps) -> FastAPI:
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "last-event-id"],
         )
-    app.add_middleware(OpenAiErrors)
     app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources, settings.public_url))
+    app.add_middleware(OpenAiErrors)
     return app

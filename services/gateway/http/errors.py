@@ -200,9 +200,17 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 async def _database(request: Request, error: Exception) -> JSONResponse:
     if not is_outage(error):
         return await _bug(request, error)
-    title = "The database is away; try again soon."
     if isinstance(error, DatabaseClosed):
-        title = "This server is stopping; try again."
+        return stopping(request)
+    return _unavailable(request, "The database is away; try again soon.")
+
+
+def stopping(request: Request) -> JSONResponse:
+    """Return the answer (503) to a request that this instance ends no more, because it stops."""
+    return _unavailable(request, "This server is stopping; try again.")
+
+
+def _unavailable(request: Request, title: str) -> JSONResponse:
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
     return problem(503, title, kind="unavailable", headers=headers, language=wished(request))
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from functools import cache
 
 from prometheus_client import Counter, Histogram
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from placet.gateway.http.errors import stopping
 from placet.runtime.tracing import TRACING
 
 REQUESTS = Counter("placet_http_requests_total", "Requests by route and status.", ["method", "route", "status"])
@@ -47,7 +50,10 @@ def browser_rules(image_sources: list[str], public_url: str = "") -> dict[str, s
 
 
 class Answers:
-    """ASGI middleware: adds the standing headers, and counts and times each answer."""
+    """ASGI middleware: adds the standing headers, and counts and times each answer.
+
+    A request that the server breaks off, because it has stopped waiting for the last ones, is told so.
+    """
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
         self._app = app
@@ -58,10 +64,12 @@ class Answers:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        began, answered = time.perf_counter(), False
 
         async def with_headers(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
+                answered = True
                 # ASGI writes names in lower case, and so are ours.
                 own = {name for name, _ in message["headers"]}
                 standing = [header for header in self._headers if header[0] not in own]
@@ -69,13 +77,21 @@ class Answers:
                 _count(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
+        try:
+            await self._pass_on(scope, receive, with_headers)
+        except asyncio.CancelledError:
+            if answered:
+                raise
+            await stopping(Request(scope))(scope, receive, with_headers)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not TRACING.on or scope["path"] in _PROBES or scope["path"].startswith(_FILES):
-            await self._app(scope, receive, with_headers)
+            await self._app(scope, receive, send)
             return
         parent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"), "")
         with TRACING.span(scope["method"], parent, "server"):
             try:
-                await self._app(scope, receive, with_headers)
+                await self._app(scope, receive, send)
             finally:
                 # Both are known only once the request was routed.
                 found = {name: value for name, value in scope.get("path_params", {}).items() if name in _IDS}

@@ -8,12 +8,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.agents import wait_for_a_blocked_statement
 from tests.support.gateway import House, open_house
 from tests.support.system import until
 
+COMPLETION = {"model": "default", "messages": [{"role": "user", "content": "Hello"}]}
 BODY = json.dumps({"agent": "default"}).encode()
 
 
@@ -44,6 +47,29 @@ async def test_a_request_that_was_begun_is_answered_as_ever(gateway_database_url
         await writer.wait_closed()
     assert b"201" == answer.split(b" ", 2)[1], answer
     assert [] == [line for line in logs if line["log_level"] not in {"debug", "info"}]
+
+
+async def test_a_request_that_outlasts_the_stop_is_told_of_it(
+    gateway_database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its database does not answer: when waiting ends, its client reads a 503 and the log no traceback."""
+    running = AsyncExitStack()
+    house = await running.enter_async_context(open_house(gateway_database_url, tmp_path))
+    key, server = house.key("chat"), house.gateways[0]._servers[0]
+    server.config.timeout_graceful_shutdown = 1
+    with psycopg.connect(gateway_database_url) as other:
+        other.execute("LOCK TABLE gateway.conversations")
+        async with house.client(key) as client:
+            asked = asyncio.create_task(client.post("/v1/chat/completions", json=COMPLETION))
+            await asyncio.to_thread(wait_for_a_blocked_statement, gateway_database_url)
+            stopping = asyncio.create_task(running.aclose())
+            answer = await asked
+        other.rollback()
+        await stopping
+    told = answer.json()
+    assert (503, "urn:placet:problem:unavailable") == (answer.status_code, told["type"])
+    assert ("unavailable", "2") == (told["error"]["code"], answer.headers["retry-after"])
+    assert [] == [record.getMessage() for record in caplog.records if record.exc_info]
 
 
 @pytest.mark.parametrize(("language", "title"), [("en", "This server is stopping; try again."), ("de", "")])
