@@ -9,8 +9,11 @@ const noted = [];
 // The client strips and mends with a warning what it should not have got; standard output is ours.
 console.warn = (...words) => noted.push(words.map(String).join(" "));
 console.error = console.warn;
+// As docs/ag-ui.md has it: a connection that breaks off rejects a promise of the client's own.
+process.on("unhandledRejection", console.error);
 
 let agent;
+let running;
 
 // A page that is loaded again knows the thread and nothing else.
 function load(key = token) {
@@ -42,6 +45,11 @@ const commands = {
   answer: ({ payload, status = "resolved", until }) =>
     run({ resume: agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status, payload })) }, until),
   load: ({ token: key }) => load(key),
+  // It says when it is under way, so that something can happen meanwhile; `end` is what came of it.
+  begin({ payload }) {
+    running = commands.answer({ payload });
+  },
+  end: () => running,
   state({ state }) {
     agent.state = state;
   },

@@ -251,6 +251,8 @@ _DEPLOYING = (
         )
         for gate in SLOWLY
     ),
+    Rule(user="deploy, then fall", after_results_of=("deploy",), answer=Answer(status=400)),
+    _when("deploy, then fall", _DEPLOY),
     _after("deploy", "Please say yes to the deployment.", contain="pending_confirmation"),
     _when('"tool": "deploy", "result": "succeeded"', _call("read_status", service="shop")),
     _when('"tool": "deploy", "result": ', text="It came to nothing."),

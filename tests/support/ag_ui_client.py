@@ -15,6 +15,8 @@ class Client:
         self.messages: list[dict[str, Any]] = []
         self.state: Any = None
         self.ended: Event | None = None
+        #: The questions that the page has; what a run asks, it keeps until one finishes.
+        self.asked: list[str] = []
         self._began = False
         self._open: set[tuple[str, str]] = set()
 
@@ -42,7 +44,7 @@ class Client:
 
     def _verify(self, event: Event) -> None:
         kind = event["type"]
-        assert self.ended is None, event
+        assert self.ended is None or (self.ended["type"], kind) == ("RUN_FINISHED", "RUN_ERROR"), event
         assert self._began or kind in {"RUN_STARTED", "RUN_ERROR"}, event
         if kind == "RUN_STARTED":
             assert not self._began, event
@@ -62,6 +64,7 @@ class Client:
                 assert not self._open, event
                 assert event["outcome"]["type"] == "success" or event["outcome"]["interrupts"], event
                 self.ended = event
+                self.asked = [each["id"] for each in event["outcome"].get("interrupts", ())]
             case "RUN_ERROR":
                 self.ended = event
 

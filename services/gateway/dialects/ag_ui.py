@@ -41,6 +41,8 @@ class Goal:
     state: Any = None
     #: The message that the agent must have taken; empty where there is none.
     message_id: str = ""
+    #: Whether it answers interrupts, in whatever way.
+    resumes: bool = False
     #: Approvals that were decided just now.
     decided: frozenset[str] = frozenset()
     #: Answers that did not count: {interruptId, approval_id, kind, title, status, …}.
@@ -126,20 +128,38 @@ class AgUiState:
         yield self._state()
         yield from ({"type": "CUSTOM", "name": "placet.refused", "value": dict(each)} for each in goal.refused)
         if goal.error:
-            self.done = True
-            yield {"type": "RUN_ERROR", "message": str(goal.error["title"]), "code": str(goal.error["kind"])}
+            yield from self._fail(str(goal.error["title"]), str(goal.error["kind"]))
+
+    def let_go(self) -> Iterator[Event]:
+        """Yield what ends the run before its end."""
+        yield from self._fail("The stream was let go; run again to go on.", "let-go")
 
     def _end(self) -> Iterator[Event]:
         """Yield what ends the run: asking where calls wait for people, else with its result."""
+        if self.is_news and self.turn.get("state") == "failed" and not self.log.waiting:
+            yield from self._fail(self.turn.get("reason") or "The turn failed.", "turn-failed")
+        else:
+            yield from self._finish()
+
+    def _fail(self, message: str, code: str) -> Iterator[Event]:
+        """Yield what ends the run with an error.
+
+        A client forgets no question until a run finishes, answered or not, and posts nothing meanwhile. So one that
+        answers some finishes first, with what still waits.
+        """
         self.done = True
-        yield from self._end_text()
-        yield from self._end_step()
+        yield from self._close()
+        if self.began and self.goal.resumes:
+            yield from self._finish()
+        yield {"type": "RUN_ERROR", "message": message, "code": code}
+
+    def _finish(self) -> Iterator[Event]:
+        self.done = True
+        yield from self._close()
         problems = {str(each.get("approval_id")): each for each in self.goal.refused}
-        asked = [interrupt_of(call, problems.get(call.approval_id)) for call in self.log.waiting]
+        waiting = [call for call in self.log.waiting if call.approval_id not in self.goal.decided]
+        asked = [interrupt_of(call, problems.get(call.approval_id)) for call in waiting]
         turn = self.turn if self.is_news else {}
-        if turn.get("state") == "failed" and not asked:
-            yield {"type": "RUN_ERROR", "message": turn.get("reason") or "The turn failed.", "code": "turn-failed"}
-            return
         held = {"holder": self.holder} if self.holder.get("state", "agent") != "agent" else {}
         result = {"result": {**turn, **held}} if turn or held else {}
         outcome = {"type": "interrupt", "interrupts": asked} if asked else {"type": "success"}
@@ -212,6 +232,11 @@ class AgUiState:
         if not text.counts:
             self.transcript.drop(message_id)
             yield self.transcript.snapshot(older=self.goal.older)
+
+    def _close(self) -> Iterator[Event]:
+        if self.is_open:
+            yield from self._end_text()
+            yield from self._end_step()
 
     def _end_text(self) -> Iterator[Event]:
         if self.open_text:

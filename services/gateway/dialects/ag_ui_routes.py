@@ -195,6 +195,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
         body.messages,
         body.state,
         message_id=message_id,
+        resumes=bool(resumed),
         decided=decided | await streams.decided_since(deps, caller, snapshot.log),
         refused=[
             {"interruptId": each.interrupt_id, "approval_id": each.approval_id, **problems[each.approval_id]}
@@ -240,5 +241,4 @@ async def _frames(deps: Deps, caller: Caller, goal: Goal, snapshot: Snapshot) ->
             state = after
             yield data_frames(*told) or b": keep-alive\n\n"
     if not state.done:
-        let_go = "The stream was let go; post again to go on."
-        yield data_frames({"type": "RUN_ERROR", "message": let_go, "code": "let-go"})
+        yield data_frames(*state.let_go())
