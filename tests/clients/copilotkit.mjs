@@ -63,23 +63,36 @@ const guide = readFileSync(new URL("../../docs/ag-ui.md", import.meta.url), "utf
 const [, snippet] = guide.match(/```tsx\n(?:import .*\n|\n)*([^]*?)```/);
 const compilerOptions = { jsx: ts.JsxEmit.React, module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ESNext };
 const page = ts.transpileModule(snippet, { compilerOptions, fileName: "page.tsx" }).outputText;
-const names = ["React", "exports", "CopilotChat", "CopilotKit", "useInterrupt"];
+const names = ["React", "exports", "CopilotChat", "CopilotKit", "useAgent", "useCopilotKit", "useInterrupt"];
 let hook;
 const documented = new Function(...names, `${page}; return { Approvals, Chat };`);
-const { Approvals, Chat } = documented(React, {}, "chat", "kit", (given) => (hook = given));
-Approvals();
+const hooks = [() => ({ agent }), () => ({ copilotkit: core }), (given) => void (hook = given)];
+const { Approvals, Chat } = documented(React, {}, "chat", "kit", ...hooks);
 
 const elements = (node) => React.Children.toArray(node).flatMap((each) => [each, ...elements(each.props?.children)]);
 
 function buttons(name) {
+  const always = Approvals();
   const interrupts = state.pending?.interrupts ?? [];
   const resolve = (payload, id) => respond(() => state.resolve(payload, id));
   const shown = interrupts.length ? hook.render({ interrupt: interrupts[0], interrupts, resolve }) : [];
-  return elements(shown).filter(({ type, props }) => type === "button" && props.children === name);
+  return elements([shown, always]).filter(({ type, props }) => type === "button" && props.children === name);
 }
 
 const commands = {
   click: ({ name, place }) => buttons(name)[place].props.onClick(),
+  // An answer that is given while the page's own stop button is pressed, or while nobody can be reached.
+  async cut({ name }) {
+    const stopping = agent.subscribe({ onRunStartedEvent: () => agent.abortRun() });
+    await commands.click({ name, place: 0 });
+    stopping.unsubscribe();
+  },
+  async lose({ name }) {
+    const address = agent.url;
+    agent.url = "http://127.0.0.1:1/agui";
+    await commands.click({ name, place: 0 });
+    agent.url = address;
+  },
   // Which thread the page's chat is of.
   thread({ threadId }) {
     const { props } = elements(Chat({ threadId })).find(({ type }) => type === "chat");

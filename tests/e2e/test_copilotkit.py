@@ -87,7 +87,7 @@ async def test_the_guides_page_answers_two_calls_that_wait(shopper: Caller) -> N
     assert ["denied" in each for each in told].count(True) == 1 == len(told) - 1
 
 
-@pytest.mark.parametrize("button", ["Approve", "Deny", "Look again"])
+@pytest.mark.parametrize("button", ["Approve", "Deny", "Go on"])
 async def test_the_guides_page_is_freed_from_what_expired(shopper: Caller, button: str) -> None:
     """While it was open; each of its buttons shows the end, and the next message is answered."""
     thread_id = new_id()
@@ -99,6 +99,20 @@ async def test_the_guides_page_is_freed_from_what_expired(shopper: Caller, butto
     (result,) = results(done)["deploy"]
     assert ([], [], True) == (done["errors"], done["interrupts"], "expired" in result)
     assert ([], "Hello, how can I help you today?") == (told["errors"], texts(told)[-1])
+
+
+@pytest.mark.parametrize("how", ["cut", "lose"])
+async def test_the_guides_page_goes_on_after_an_answer_that_was_cut(shopper: Caller, how: str) -> None:
+    """Its run was stopped, or reached nobody, which is asked again: one button frees the page in both cases."""
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
+        await page.do("say", text="deploy the shop")
+        lost = await page.do(how, name="Approve")
+        freed = await page.do("click", name="Go on", place=0)
+        done = await page.do("click", name="Approve", place=0) if how == "lose" else freed
+        told = await page.do("say", text="hello")
+    assert (how == "lose", []) == (bool(freed["interrupts"]), done["interrupts"])
+    assert lost["errors"] == told["errors"]
+    assert ["Deploying.", "The shop is green.", "Hello, how can I help you today?"] == texts(told)
 
 
 async def test_the_guides_page_names_its_thread(shopper: Caller) -> None:
