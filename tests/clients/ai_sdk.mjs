@@ -45,62 +45,62 @@ class Transport extends DefaultChatTransport {
   }
 }
 
-// What docs/ai-sdk.md has a page call `useChat` with: the first snippet there, word by word, but for the address.
+// The page of docs/ai-sdk.md: the first snippet there, word by word, but for the address.
 const guide = readFileSync(new URL("../../docs/ai-sdk.md", import.meta.url), "utf8");
 const [, snippet] = guide.match(/```tsx\n(?:import .*\n|\n)*([^]*?)```/);
 const here = snippet.replace("https://placet.example", url).replace(/version=\d+/, `version=${major}`);
-const names = ["conversation", "messages", "useChat", "useEffect", "useRef", "DefaultChatTransport"];
+const names = ["conversation", "messages", "useEffect", "useRef", "useState", "useChat", "Chat", "DefaultChatTransport"];
 const condition = "lastAssistantMessageIsCompleteWithApprovalResponses";
-const documented = new Function(...names, condition, `${here}; return chat;`);
+const documented = new Function(...names, condition, here);
+
+class Page extends Chat {
+  constructor(options) {
+    super({
+      ...options,
+      onData: (part) => heard.push(part),
+      onError: () => {},
+      onFinish: async ({ message }) => {
+        const decided = message.parts.some((part) => part.type === "data-approval" && part.data.state !== "pending");
+        if (looksAgain && decided) {
+          looking = history();
+          chat.messages = await looking;
+        }
+        waiting.shift()?.();
+      },
+    });
+    chat = this;
+  }
+}
 
 // What React does of that snippet: calls it at each change, then its effects whose values are others than before.
+// Whether the page resumes by itself is returned, and left to the commands.
 function begin(messages) {
-  let page, options;
-  const noted = new Map();
-  const ref = { current: null };
-  const useRef = () => ref;
-  const useChat = (given) => {
-    options ??= given;
-    page ??= opened(given);
-    return page;
-  };
-  const render = () => {
-    let place = 0;
-    const due = [];
-    const useEffect = (effect, values) => {
-      const key = place++;
-      if (JSON.stringify(noted.get(key)) !== JSON.stringify(values)) due.push(effect);
-      noted.set(key, values);
-    };
-    documented({ id, token }, messages, useChat, useEffect, useRef, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
+  const kept = [];
+  let place, due, resumes, page;
+  const keep = (make) => (kept[place++] ??= { value: make() }).value;
+  const useRef = (current) => keep(() => ({ current }));
+  const useState = (make) => [keep(make)];
+  const useChat = ({ chat, resume }) => ((resumes = resume), chat);
+  function useEffect(effect, values) {
+    const before = keep(() => ({}));
+    if (JSON.stringify(before.values) !== JSON.stringify(values)) due.push(effect);
+    before.values = values;
+  }
+  function render() {
+    [place, due] = [0, []];
+    documented({ id, token }, messages, useEffect, useRef, useState, useChat, Page, Transport, lastAssistantMessageIsCompleteWithApprovalResponses);
     if (!isForeign) for (const effect of due) effect();
-  };
+  }
   let isDue = false;
   const changed = () => {
     if (!isDue) setImmediate(() => ((isDue = false), page === chat && render()));
     isDue = true;
   };
   render();
-  chat = page;
+  page = chat;
   page["~registerMessagesCallback"](changed);
   page["~registerStatusCallback"](changed);
-  return options;
-}
-
-function opened(options) {
-  return new Chat({
-    ...options,
-    onData: (part) => heard.push(part),
-    onError: () => {},
-    onFinish: async ({ message }) => {
-      const decided = message.parts.some((part) => part.type === "data-approval" && part.data.state !== "pending");
-      if (looksAgain && decided) {
-        looking = history();
-        chat.messages = await looking;
-      }
-      waiting.shift()?.();
-    },
-  });
+  return resumes;
 }
 
 async function history() {
@@ -178,8 +178,7 @@ const commands = {
   },
   // As `useChat` does where its options have it.
   async open() {
-    const { resume } = begin(await history());
-    resuming = resume ? chat.resumeStream() : Promise.resolve();
+    resuming = begin(await history()) ? chat.resumeStream() : Promise.resolve();
     await within(new Promise((resolve) => setImmediate(resolve)));
   },
   // Sent, and looked at as soon as the first words are there.
