@@ -59,8 +59,8 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         raise SecurityAlert("two permits for one call came together")
     taken: Mapping[str, Admission | None] = dict.fromkeys(wanted)
     try:
-        taken, waited = await store.claim(work, wanted, worker.holder)
-        await _begin(taken, wanted, work, worker, waited=waited)
+        taken = await store.claim(work, wanted, worker.holder)
+        await _begin(taken, wanted, work, worker)
         missed = await _why_missed({key: each for key, each in wanted.items() if key not in taken}, work, worker)
     except Outage:
         # None of them has begun, and nobody knows whether this was committed.
@@ -78,15 +78,10 @@ async def _begin(
     wanted: Mapping[str, tuple[Wanted, Admission]],
     work: Work,
     worker: Worker,
-    *,
-    waited: bool,
 ) -> None:
     """Hand over what begins once this is committed, and turn away what may not begin after all."""
-    for key, seen in taken.items():
+    for key, void in taken.items():
         each, admission = wanted[key]
-        void = seen
-        if waited and not seen and admission.event is Event.CLAIMED:
-            void = await worker.standing.why_refused(work.connection, each.attempt.call, each.permit)
         if void:
             await worker.turn_away(each, void)
         elif admission.event is Event.CLAIMED:

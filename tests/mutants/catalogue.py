@@ -49,14 +49,6 @@ MUTANTS = (
         _CLAIMS,
     ),
     Mutant(
-        "stopped-while-waiting",
-        "a stop that is placed while a claim waits for a lock is not seen",
-        _QUERIES,
-        "over.at > statement_timestamp() + interval '0.1 seconds' AS waited",
-        "false AS waited",
-        ("tests/integration/executor/test_stops.py",),
-    ),
-    Mutant(
         "revoked-key",
         "a yes given with a key that is revoked by now still counts at the claim",
         _QUERIES,

@@ -114,12 +114,11 @@ class Sweep:
 
 async def claim(
     work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], holder: Holder
-) -> tuple[dict[str, Admission | None], bool]:
+) -> dict[str, Admission | None]:
     """Take the calls' rows with the state that each is admitted with, and what was handed over, by the same keys.
 
     Return those taken, each with what becomes of it where it may not begin after all: its permit ran out while another
-    transaction was waited for, an API key works no more that somebody's yes was given with, or it is stopped. And
-    whether it waited so long that keys and stops must be asked again: they are read as they were before the wait.
+    transaction was waited for, an API key works no more that somebody's yes was given with, or it is stopped.
     """
     rows = [(key, each.attempt, each.permit, each.idempotent, admission) for key, (each, admission) in wanted.items()]
     found = await work.execute_once(
@@ -145,8 +144,7 @@ async def claim(
         worker=holder.worker,
         lease=holder.lease,
     )
-    voids = {row["key"]: void(stop=row["stopped"], revoked=row["revoked"], late=row["late"]) for row in found}
-    return voids, any(row["waited"] for row in found)
+    return {row["key"]: void(stop=row["stopped"], revoked=row["revoked"], late=row["late"]) for row in found}
 
 
 async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, str]:

@@ -176,7 +176,7 @@ async def test_of_two_claims_at_once_one_waits(house: House, place: Premises) ->
 
     async def claim(each: dict[str, tuple[Wanted, Admission]]) -> set[str]:
         async with house.service.runtime.units.once() as work:
-            return set((await store.claim(work, each, holder))[0])
+            return set(await store.claim(work, each, holder))
 
     place.sql("DELETE FROM read.approved_calls")
     async with house.service.runtime.units.begin() as work:
