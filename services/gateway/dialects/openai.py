@@ -20,6 +20,8 @@ from placet.surfaces.texts import text
 
 #: The name under which Placet's tools stand, and how clients declare them: as those of a remote MCP server.
 SERVER_LABEL = "placet"
+#: The type of what went wrong here, as OpenAI has it.
+SERVER_ERROR = "server_error"
 _RESPONSE = re.compile(r"resp_([0-9]{1,18})_([0-9a-f-]{36}|0)_([A-Za-z0-9_-]{1,64})")
 #: A message or a call of ours; the conversation stands in it, because clients post histories without naming one.
 _ITEM = re.compile(r"(?:msg|mcp)_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_.-]{1,160}")

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from placet.gateway.dialects.openai import SERVER_ERROR
 from placet.gateway.http.errors import MEDIA_TYPE
 
 #: Addresses that OpenAI's clients ask, each also with something behind it.
@@ -26,7 +27,7 @@ def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return what OpenAI's clients read of a problem document: {message, type, param, code}."""
     status = int(problem["status"])
     kind = str(problem["type"]).removeprefix("urn:placet:problem:").replace("-", "_")
-    server = "api_error" if status >= _FIRST_SERVER_ERROR else "invalid_request_error"
+    server = SERVER_ERROR if status >= _FIRST_SERVER_ERROR else "invalid_request_error"
     fault: Mapping[str, Any] = next(iter(problem.get("errors") or ()), {})
     where = str(fault.get("parameter") or fault.get("pointer") or "").removeprefix("#/").replace("/", ".")
     title = str(problem.get("detail") or problem["title"])

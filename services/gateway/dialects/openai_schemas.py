@@ -67,8 +67,10 @@ class CompletionPlacet(ResponsePlacet):
 class ResponseError(BaseModel):
     """Why a turn failed."""
 
+    type: str
     code: str
     message: str
+    param: None
 
 
 class ResponseConversation(BaseModel):

@@ -19,6 +19,7 @@ from placet.gateway.dialects import changes
 from placet.gateway.dialects.changes import Call, Change, Data
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
 from placet.gateway.dialects.openai import (
+    SERVER_ERROR,
     SERVER_LABEL,
     Goal,
     failure_of,
@@ -117,7 +118,7 @@ class ResponseState:
 
     def cut(self) -> Event:
         """Return what tells that this is not the end, although nothing more comes."""
-        told = {"code": "server_error", "message": "The stream ended early; retrieve the response.", "param": None}
+        told = {"code": SERVER_ERROR, "message": "The stream ended early; retrieve the response.", "param": None}
         return self._event("error", **told)
 
     def whole(self, usage: tuple[int, int] | None) -> dict[str, Any]:
@@ -127,7 +128,7 @@ class ResponseState:
 
     def response(self, status: Status, usage: tuple[int, int] | None = None) -> dict[str, Any]:
         """Return the response as it stands."""
-        error = {"code": "server_error", "message": self.failure} if status == "failed" else None
+        error = {"type": SERVER_ERROR, "code": SERVER_ERROR, "message": self.failure, "param": None}
         waiting = [] if status == "in_progress" and not self.output else self.log.waiting
         held = self.goal.held(self.log)
         placet = {"approvals": shown_cards(waiting, self.goal.voted), "holder": shown_holder(held), **self.limit}
@@ -136,7 +137,7 @@ class ResponseState:
             "object": "response",
             "created_at": self.created,
             "status": status,
-            "error": error,
+            "error": error if status == "failed" else None,
             "incomplete_details": None,
             "instructions": None,
             "metadata": {},

@@ -87,16 +87,13 @@ def test_a_call_whose_arguments_have_no_canonical_form_is_told_as_any_other(numb
 
 
 def test_a_failed_turn_is_a_failed_response() -> None:
-    """Its reason is the error's message."""
+    """Its reason is the message of an error that has all members, which the AI SDK wants."""
     failed = {"turn_id": "t", "state": "failed", "reason": "no model", "idle": True, "open": []}
     items = [*a_log()[:1], Item(2, "turn", AT, failed)]
     state, _ = replay(ResponseState(Goal("c", 0), "resp_0_0_c", "default", 0), items)
     end = state.end(None)
-    assert ("response.failed", "failed", "no model") == (
-        end["type"],
-        end["response"]["status"],
-        end["response"]["error"]["message"],
-    )
+    error = {"type": "server_error", "code": "server_error", "message": "no model", "param": None}
+    assert ("response.failed", "failed", error) == (end["type"], end["response"]["status"], end["response"]["error"])
 
 
 @pytest.mark.parametrize(
