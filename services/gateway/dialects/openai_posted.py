@@ -66,7 +66,7 @@ class _Posted(BaseModel):
     def left_out(self) -> tuple[str, ...]:
         """The entries of a commit that do not run; raise Refused (400) for what names none."""
         given = (self.metadata or {}).get(_LEAVE_OUT)
-        if not given:
+        if given is None or given == "":
             return ()
         try:
             return _ENTRIES.validate_python([each.strip() for each in given.split(",")])
@@ -120,9 +120,11 @@ class ChatCompletionIn(_Posted):
 
     @property
     def named(self) -> str:
-        """The conversation that its metadata names; empty where they name none."""
+        """The conversation that its metadata names, empty where they name none; raise Refused (400) for no text."""
         name = (self.metadata or {}).get("conversation_id")
-        return name if isinstance(name, str) else ""
+        if not isinstance(name, str | None):
+            raise misnamed("metadata.conversation_id")
+        return name or ""
 
     def written(self) -> str:
         """Return what the user wrote last; raise Refused (400, 413) where that is no text."""
@@ -252,7 +254,7 @@ def invalid(param: str, detail: str, kind: str = "invalid-request", *, is_header
 def misnamed(where: str) -> Refused:
     """Return the refusal of a conversation's name, which stands in a header or in metadata."""
     is_header = not where.startswith("metadata.")
-    return invalid(where, "must be letters, digits, _ and -, at most 64", is_header=is_header)
+    return invalid(where, "must be a text of letters, digits, _ and -, at most 64", is_header=is_header)
 
 
 def unsupported(param: str, why: str) -> Refused:

@@ -351,6 +351,17 @@ def test_words_that_frontends_send_for_no_conversation_name_none(word: str | Non
     assert ("", "c-1") == (conversation_named(word), conversation_named(" c-1 "))
 
 
+@pytest.mark.parametrize("named", [5, ["c"], False, {}])
+def test_a_name_in_metadata_that_is_no_text_is_refused(named: Any) -> None:
+    """Passed over, a conversation begins anew with every message, and everything in a commit is approved."""
+    answer = [{"type": "mcp_approval_response", "approval_request_id": f"mcpr_a_{DIGEST}", "approve": True}]
+    with pytest.raises(Refused, match=r"`metadata\.conversation_id` must be a text") as unnamed:
+        _ = a_completion([{"role": "user", "content": "hello"}], metadata={"conversation_id": named}).named
+    with pytest.raises(Refused, match="must name entries") as unread:
+        a_response(input=answer, metadata={"placet_leave_out": named}).answers()
+    assert [400, 400] == [each.value.status for each in (unnamed, unread)]
+
+
 def test_an_error_has_openais_members() -> None:
     """Code and type are stable words; the parameter is a path."""
     problem = {"type": "urn:placet:problem:invalid-request", "title": "The request is not valid.", "status": 400}
