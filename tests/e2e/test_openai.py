@@ -37,6 +37,10 @@ async def chatter(system: System) -> AsyncIterator[AsyncOpenAI]:
         yield client
 
 
+#: Placet's tools as a client declares them that knows approval requests.
+DECLARED: list[Any] = [{"type": "mcp", "server_label": "placet", "require_approval": "always"}]
+
+
 def said(text: str) -> list[Any]:
     """Return a history in which the user has said one thing."""
     return [{"role": "user", "content": text}]
@@ -137,11 +141,11 @@ async def test_what_the_model_says_of_a_waiting_call_is_not_shown(chatter: Async
     if stream:
         async with chatter.chat.completions.stream(model="default", messages=said("deploy at once")) as completing:
             completion: Any = await completing.get_final_completion()
-        async with chatter.responses.stream(model="default", input="deploy at once") as responding:
+        async with chatter.responses.stream(model="default", input="deploy at once", tools=DECLARED) as responding:
             response: Any = await responding.get_final_response()
     else:
         completion = await chatter.chat.completions.create(model="default", messages=said("deploy at once"))
-        response = await chatter.responses.create(model="default", input="deploy at once")
+        response = await chatter.responses.create(model="default", input="deploy at once", tools=DECLARED)
     later = await chatter.responses.retrieve(response.id)
     assert "Please say yes" not in completion.choices[0].message.content
     assert "Deploying." == response.output_text == later.output_text
@@ -238,7 +242,7 @@ async def test_responses_go_on_by_the_previous_id_or_the_conversation(chatter: A
 
 async def test_an_approval_request_is_answered_with_an_item(shopper: AsyncOpenAI) -> None:
     """The held call surfaces as OpenAI's own item; the answer runs it, and the turn goes on in the next response."""
-    asked = await shopper.responses.create(model="default", input="deploy the shop")
+    asked = await shopper.responses.create(model="default", input="deploy the shop", tools=DECLARED)
     done = await shopper.responses.create(
         model="default", previous_response_id=asked.id, input=yes_or_no(request_of(asked), approve=True)
     )
@@ -337,8 +341,27 @@ async def test_a_message_behind_a_held_call_does_not_hang(chatter: AsyncOpenAI) 
     """Where the rule has messages wait, the response says at once what they wait for."""
     asked = await chatter.responses.create(model="default", input="deploy and hold")
     told = await chatter.responses.create(model="default", previous_response_id=asked.id, input="hello")
-    assert ("completed", ["mcp_approval_request"]) == (told.status, kinds(told))
+    assert ("completed", ["mcp_approval_request", "message"]) == (told.status, kinds(told))
     assert request_of(asked) == request_of(told)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_declares_no_tools_of_placets_is_told_in_words_what_waits(
+    chatter: AsyncOpenAI, *, stream: bool
+) -> None:
+    """It may pass requests over, and an answer of nothing else is none to it: it would ask again, and pay twice."""
+    text = "a payment link, please"
+    completion = await chatter.chat.completions.create(model="default", messages=said(text))
+    (named,) = extension(completion)["approvals"]
+    if stream:
+        async with chatter.responses.stream(model="default", input=text) as streaming:
+            response: Any = await streaming.get_final_response()
+    else:
+        response = await chatter.responses.create(model="default", input=text)
+    (card,) = extension(response)["approvals"]
+    words = str(completion.choices[0].message.content).replace(named["id"], card["id"]).split("\n\n")
+    said_so = [item.content[0].text for item in response.output if item.type == "message"]
+    assert (words, ["mcp_approval_request", "message"]) == (said_so, kinds(response)[-2:])
 
 
 async def test_an_outcome_after_the_end_of_its_turn_is_told_with_the_answer_that_brought_it(

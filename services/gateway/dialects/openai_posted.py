@@ -191,6 +191,11 @@ class ResponseIn(_Posted):
         return (name.id if isinstance(name, ConversationName) else name) or ""
 
     @property
+    def knows_requests(self) -> bool:
+        """Whether its client knows approval requests: it declares Placet's tools, or answers one."""
+        return any(map(_is_ours, self.tools or ())) or any(map(_is_answer, self._items))
+
+    @property
     def remembered(self) -> set[str]:
         """The conversations that ids in its history name."""
         return {conversation_of(str(item.get("id"))) for item in self._items} - {""}

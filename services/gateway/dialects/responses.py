@@ -31,6 +31,7 @@ from placet.gateway.dialects.openai import (
     shown_holder,
     shown_result,
     voted_note,
+    waits_note,
 )
 
 Event = dict[str, Any]
@@ -47,6 +48,8 @@ class ResponseState:
     #: Seconds since the epoch.
     created: int
     previous_response_id: str | None = None
+    #: Where approvals are decided, for a client that is told in words what waits; None for one that knows requests.
+    inbox: str | None = None
     log: ConversationState = field(default_factory=ConversationState)
     #: Why the turn failed; empty where it did not.
     failure: str = ""
@@ -110,6 +113,8 @@ class ResponseState:
             and not self.goal.has_voted(alone)
         ):
             events += self._ask(alone, f"_{self.goal.newest}")
+        if self.inbox is not None and not self.failure:
+            events += self._say_waits(self.inbox)
         return events + (list(self._say(f"holder.{held.get('revision', 0)}", str(held["text"]))) if held else [])
 
     def end(self, usage: tuple[int, int] | None) -> Event:
@@ -196,6 +201,12 @@ class ResponseState:
         yield from self._begin_text(text_id, **more)
         yield from self._write(text)
         yield from self._end_text()
+
+    def _say_waits(self, inbox: str) -> Iterator[Event]:
+        """Yield the words about what waits, as Chat Completions have them: some clients pass requests over."""
+        calls = [call for call in self.log.waiting if not self.goal.has_voted(call)]
+        if note := waits_note(self.goal.language, calls, inbox):
+            yield from self._say(f"waits.{self.goal.told}", note)
 
     def _begin_text(self, text_id: str, **more: Any) -> Iterator[Event]:
         name = item_id("msg", self.goal.conversation_id, text_id)

@@ -76,7 +76,8 @@ async def create(
     behind = parse_response_id(body.previous_response_id or "")
     goal = await ask(deps, caller, snapshot, text, answers, message_id, behind)
     response_id = str(ResponseId(goal.conversation_id, goal.told, goal.message_id))
-    state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id)
+    inbox = None if body.knows_requests else deps.settings.public_url
+    state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id, inbox)
     if body.stream:
         frames = _frames(deps, caller, snapshot, state)
         return event_stream(frames, body.ignored)

@@ -35,7 +35,7 @@ def goal_of(conversation: Conversation, begin: int, told: int) -> Goal:
 
 def a_response(goal: Goal) -> ResponseState:
     """Return a response that has told nothing."""
-    return ResponseState(goal, "resp", "default", 0)
+    return ResponseState(goal, "resp", "default", 0, inbox="")
 
 
 def a_completion(goal: Goal) -> CompletionState:
