@@ -241,8 +241,9 @@ async def test_a_completion_that_failed_says_which_limit_is_why(grace: AsyncOpen
     failed = await caller.request("POST", "/v1/chat/completions", json=body | {"stream": stream}, headers=named)
     told = json.loads(failed.text.strip().rpartition("data: ")[2])
     budget = ("This conversation has used up its budget", "conversation-tokens")
-    assert (200 if stream else 502, *budget) == (
+    assert (200 if stream else 424, "server_error", *budget) == (
         failed.status_code,
+        told["error"]["type"],
         told["error"]["message"].partition(",")[0],
         told["placet"]["limit"],
     )

@@ -41,6 +41,8 @@ from placet.gateway.identity.auth import Caller
 router = APIRouter(prefix="/v1/chat/completions", tags=["openai"], route_class=StrictRoute)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: A turn that failed is over, and its calls ran. What is 500 or above, clients repeat, whatever a header says.
+_FAILED, _FAILED_KIND = 424, "turn-failed"
 _NAMED = "Names the conversation; the first request with a name opens it."
 
 ConversationHeader = Annotated[str | None, Header(alias="placet-conversation", max_length=256, description=_NAMED)]
@@ -55,7 +57,7 @@ KeyHeader = Annotated[
     response_model=None,
     responses={
         **described_stream("A completion, or its chunks.", model=CompletionOut),
-        **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 502, 503),
+        **described(400, 401, 403, 404, 409, 413, 415, 422, 424, 429, 503),
     },
 )
 async def complete(
@@ -104,7 +106,8 @@ async def complete(
         )
     usage = await tell(deps, caller, snapshot, goal, state.log.seq)
     if state.failure:
-        raise Refused("The agent failed.", status=502, kind="turn-failed", detail=state.failure, placet=state.placet())
+        told = {"detail": state.failure, "placet": state.placet()}
+        raise Refused("The agent failed.", status=_FAILED, kind=_FAILED_KIND, **told)
     return JSONResponse(state.completion(usage), headers=headers)
 
 
@@ -144,7 +147,7 @@ async def _frames(
         if state.done:
             usage = await tell(deps, caller, snapshot, state.goal, state.log.seq)
             if state.failure:
-                yield data_frames(_problem(502, "turn-failed", state.failure) | {"placet": state.placet()})
+                yield data_frames(_problem(_FAILED, _FAILED_KIND, state.failure) | {"placet": state.placet()})
             else:
                 yield data_frames(*state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
             return

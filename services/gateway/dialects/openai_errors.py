@@ -17,7 +17,12 @@ from placet.gateway.http.errors import MEDIA_TYPE
 
 #: Addresses that OpenAI's clients ask, each also with something behind it.
 _PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/models")
-_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    424: SERVER_ERROR,
+    429: "rate_limit_error",
+}
 _FIRST_SERVER_ERROR = 500
 #: What passes by itself, and left nothing behind.
 _PASSES = frozenset({429, 503})
