@@ -285,6 +285,36 @@ async def test_streamed_responses_are_what_the_sdk_expects(shopper: AsyncOpenAI)
     assert "The shop is green." == retrieved.output_text
 
 
+@pytest.mark.parametrize(("repeated", "messages"), [("0", 2), ("1", 1)])
+async def test_a_message_that_the_sdk_repeats_by_itself_is_the_same_one(
+    chatter: AsyncOpenAI, desk: Caller, repeated: str, messages: int
+) -> None:
+    """Where its answer did not come; by the count, who writes the same words again repeats nothing."""
+    conversation, text = (await chatter.conversations.create()).id, "a payment link, please"
+    stream = await chatter.responses.create(model="default", input=text, conversation=conversation, stream=True)
+    await anext(aiter(stream))
+    await stream.close()
+    await Visitor(desk.url, chatter.api_key, conversation).see(lambda item: item["data"].get("text") == text)
+    await chatter.chat.completions.create(
+        model="default",
+        messages=said(text),
+        extra_headers={"Placet-Conversation": conversation, "X-Stainless-Retry-Count": repeated},
+    )
+    stored = await Caller(desk.url, chatter.api_key).get(f"/v1/conversations/{conversation}")
+    assert messages == sum(message["role"] == "user" for message in stored["messages"])
+
+
+async def test_the_same_words_behind_their_answer_are_a_new_message(chatter: AsyncOpenAI, desk: Caller) -> None:
+    """Also where the SDK repeats them by itself: what was answered is no message whose answer was lost."""
+    conversation = (await chatter.conversations.create()).id
+    for repeated in ("0", "1"):
+        await chatter.responses.create(
+            input="hello", conversation=conversation, extra_headers={"X-Stainless-Retry-Count": repeated}
+        )
+    stored = await Caller(desk.url, chatter.api_key).get(f"/v1/conversations/{conversation}")
+    assert ["user", "assistant"] * 2 == [message["role"] for message in stored["messages"]]
+
+
 async def test_a_no_ends_the_call_and_the_agent_hears_of_it(shopper: AsyncOpenAI) -> None:
     """A denied call is a failed one with the person's words, and never ran."""
     asked = await shopper.responses.create(model="default", input="deploy the shop")

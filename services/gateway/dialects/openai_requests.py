@@ -6,7 +6,7 @@ request. That is kept just before a response's last words are sent: a client tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import count
@@ -18,6 +18,7 @@ from placet.gateway.approvals.consent import may_consent
 from placet.gateway.approvals.voting import count_votes, ways_words
 from placet.gateway.conversations.access import may_read, no_conversation
 from placet.gateway.conversations.items import Item
+from placet.gateway.conversations.rules import author_of
 from placet.gateway.conversations.service import Plan, Writing, open_conversation
 from placet.gateway.conversations.store import mark_told
 from placet.gateway.dialects import streams
@@ -131,6 +132,20 @@ async def asked_again(deps: Deps, caller: Caller, snapshot: Snapshot, text: str,
 def keyed_id(caller: Caller, conversation_id: str, key: str) -> str:
     """Return the id of the caller's message with a key; empty where it has none."""
     return derived_id("openai", conversation_id, caller.person, key) if key else ""
+
+
+def untold_id(caller: Caller, snapshot: Snapshot, text: str, headers: Mapping[str, str]) -> str:
+    """Return the id of the message that OpenAI's SDK repeats by itself, as its header counts; empty for a new one.
+
+    That is its author's newest one of this text whose answer nobody was told: what was told is no lost answer.
+    """
+    if headers.get("x-stainless-retry-count", "0") == "0" or not text:
+        return ""
+    told = snapshot.conversation.told_seq or 0
+    wanted = ("user", text, author_of(caller, snapshot.conversation, None).model_dump())
+    said = (each.data for each in reversed(snapshot.items) if each.type == "message" and each.id > told)
+    same = (each for each in said if wanted == (each["role"], each["text"], each.get("author")))
+    return str(next(same, {}).get("message_id", ""))
 
 
 async def ask(
@@ -282,7 +297,7 @@ def _written(goal: Goal, snapshot: Snapshot, message_id: str) -> Goal:
     known = (item for item in snapshot.items if item.type == "message" and item.data["message_id"] == message_id)
     again = next(known, None)
     goal = replace(goal, message_id=message_id)
-    return replace(goal, told=again.id, skipped=range(0)) if again else goal
+    return replace(goal, told=min(goal.told, again.id), skipped=range(0)) if again else goal
 
 
 async def tell(deps: Deps, caller: Caller, snapshot: Snapshot, goal: Goal, number: int) -> tuple[int, int] | None:
