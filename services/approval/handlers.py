@@ -178,16 +178,21 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     message = deciding.asked_by(edit, judged.tenant)
     sent = Sent(message, read_claims(message, deps.verifier), work.cause)
     refuse_void(sent.claims.at, work.restored_at)
-    kept = False
+    kept, made = False, None
     while not kept:
         # Locked: only the deadline can pass between the two statements.
         (read,) = await store.read_decisions(work.connection, [sent.claims])
+        if read.earlier is not None:
+            # Asked a second time behind the end of its approval, it was refused, and its maker heard so.
+            answer = rules.Answer(read.earlier.answer["outcome"], read.earlier.answer["detail"], approval)
+            break
         directory = deps.directory().without(read.revoked_keys)
         answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory)
         (made,) = deciding.in_order([Made(sent, replace(read, approval=approval), directory, answer, read.before)])
         kept = await store.keep_locked(work.connection, made.stored)
     await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=read.now)
-    deciding.follow(work, made, deps.signer)
+    if made is not None:
+        deciding.follow(work, made, deps.signer)
 
 
 async def withdraw_calls(message: CallsWithdrawn, work: Work, deps: Deps) -> None:

@@ -293,6 +293,18 @@ async def test_an_edit_that_policy_refuses_is_answered_with_its_reason(replica: 
     )
 
 
+async def test_an_edit_that_is_asked_again_behind_the_end_is_answered_once(replica: Replica, gateway: Signer) -> None:
+    """The second copy is refused, as the approval is over; what policy says of the first one then changes nothing."""
+    card = await opened_by(replica, approvers=["group:finance"], edits=True)
+    wish = a_decision(gateway, claims_of(card, "ada", "edit", arguments=CHEAPER))
+    asked = of(await replica.send(wish), EditProposed)
+    await decide(replica, gateway, card, "bob", "deny")
+    told = of(await replica.send(wish), DecisionAnswered)
+    assert [] == await replica.send(an_edit_judged(asked))
+    rows = await replica.rows("SELECT state, detail FROM approval.edits")
+    assert ("already_decided", [{"state": "refused", "detail": told.detail}]) == (told.outcome, rows)
+
+
 async def test_an_unknown_edit_is_buried(replica: Replica, gateway: Signer) -> None:
     """A judgement of what nobody asked is no message of ours."""
     card = await opened_by(replica, approvers=["group:finance"], edits=True)
