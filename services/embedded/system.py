@@ -127,7 +127,7 @@ async def _purging(url: str, keys: Path) -> AsyncIterator[None]:
     from placet.deploy.retention.settings import RetentionSettings
 
     settings = RetentionSettings(keys=keys)
-    database = Database(url, service="gateway", pool_size=2)
+    database = Database(url, service="gateway", pool_size=2, answer_seconds=None)
     purging = None
     if settings.retention_every_hours:
         purging = asyncio.create_task(purge_again_and_again(database, settings), name="purge")

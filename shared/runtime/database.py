@@ -207,7 +207,8 @@ class Database:
                 yield connection
             except BaseException as error:
                 with suppress(*RAISED):
-                    await transaction.__aexit__(type(error), error, error.__traceback__)
+                    async with asyncio.timeout(CANCEL_SECONDS):
+                        await transaction.__aexit__(type(error), error, error.__traceback__)
                 raise
             await connection.told(transaction.__aexit__, None, None, None)
 

@@ -22,7 +22,13 @@ ON CONFLICT DO NOTHING RETURNING message_id, now()
 -- Copies come within minutes where services run; but queues drop nothing for its age, so a copy that comes later than
 -- this after the first one was handled is stopped by the keys of the service's tables alone.
 -- name: forget_old
-DELETE FROM {schema}.inbox WHERE handled_at < now() - interval '7 days'
+WITH gone AS (
+    DELETE FROM {schema}.inbox WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM {schema}.inbox WHERE handled_at < now() - interval '7 days' LIMIT :most
+    ))
+    RETURNING 1
+)
+SELECT count(*) FROM gone
 
 -- name: forget_sent
 DELETE FROM {schema}.outbox WHERE id = ANY(:ids::text[])

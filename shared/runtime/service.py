@@ -48,6 +48,8 @@ GC_THRESHOLDS = (20_000, 20, 20)
 MEASURE_SECONDS = 15.0
 #: Pause between two deletions of confirmed outbox rows, in seconds; well below the time a row is its writer's own.
 FORGET_EVERY_SECONDS = 0.25
+#: Rows of the inbox that one round of its hourly cleaner deletes.
+FORGET_MAX = 20_000
 #: Pause between two sweeps of the outbox, in seconds.
 RELAY_EVERY_SECONDS = 1.0
 #: Longest pause of a duty after an error, in seconds.
@@ -167,8 +169,8 @@ class Service:
 
         async def forget() -> int:
             async with database.single() as connection:
-                await connection.run(database.queries.forget_old)
-            return 0
+                ((forgotten,),) = await connection.run(database.queries.forget_old, most=FORGET_MAX)
+            return int(forgotten)
 
         age = OUTBOX_AGE.labels(self.name)
 
@@ -180,7 +182,7 @@ class Service:
 
         relay = Duty("relay", RELAY_EVERY_SECONDS, outbox.sweep)
         forgetter = Duty("outbox-cleaner", FORGET_EVERY_SECONDS, outbox.forget_confirmed)
-        cleaner = Duty("inbox-cleaner", 3600.0, forget)
+        cleaner = Duty("inbox-cleaner", 3600.0, forget, FORGET_MAX)
         measurer = Duty("measure-outbox", MEASURE_SECONDS, measure, gauges=(age,))
         return (*self.duties, relay, forgetter, cleaner, measurer)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -56,12 +56,13 @@ INTERNAL: dict[str, JsonValue] = {"internal": True}
 def _of_a_broker(url: SecretStr) -> SecretStr:
     try:
         parts = urlsplit(url.get_secret_value())
-        good = parts.scheme in {"amqp", "amqps"} and parts.hostname and parts.port != 0
+        heartbeat = dict(parse_qsl(parts.query, keep_blank_values=True)).get("heartbeat", "0")
+        good = parts.scheme in {"amqp", "amqps"} and parts.hostname and parts.port != 0 and heartbeat.isdecimal()
     except ValueError:
         # What Python says of it quotes the value, which may be a password with a character that has to be escaped.
         good = False
     if not good:
-        raise ValueError("write amqp://user:password@host:5672/vhost")
+        raise ValueError("write amqp://user:password@host:5672/vhost, or with ?heartbeat=SECONDS")
     return SecretStr(with_parameter(url.get_secret_value(), "heartbeat", str(HEARTBEAT_SECONDS)))
 
 

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
 from placet.runtime.database import Database
-from placet.runtime.driver import DatabaseClosed, DatabaseError, Silence
+from placet.runtime.driver import DatabaseClosed, DatabaseError, Outage, Silence
 from placet.runtime.logging import pass_over_lookups
 from placet.runtime.sql import Connection, arrays, spread
 from tests.support.line import Line, to_postgres
@@ -127,6 +127,37 @@ async def test_a_line_that_falls_silent_is_given_up_with_all_that_are_like_it(da
         await line.close()
     assert (2, 2, set()) == (len(before), len(after), before & after)
     assert ["database.away", "database.back"] == [each["event"] for each in logs]
+
+
+async def test_an_inbox_forgets_the_old_in_parts(databases: Databases) -> None:
+    """However many copies have come to lie there, no statement takes long; the young stay."""
+    given = "SELECT id, 'q', now() - id::int * interval '3 days' FROM unnest(:ids) AS given (id)"
+    with databases.fresh(lambda _: None) as url:
+        migrate(url)
+        database = Database(url, service="dead_letters", pool_size=1)
+        async with database.single() as connection:
+            await connection.execute(
+                sa.text(f"INSERT INTO dead_letters.inbox {given}").bindparams(
+                    sa.bindparam("ids", list("12345"), pg.ARRAY(sa.Text))
+                )
+            )
+            rounds = [(await connection.run(database.queries.forget_old, most=2))[0][0] for _ in range(3)]
+            left = (await connection.execute(sa.text("SELECT message_id FROM dead_letters.inbox"))).all()
+        await database.close()
+    assert ([2, 1, 0], [("1",), ("2",)]) == (rounds, left)
+
+
+async def test_a_server_that_is_there_gives_up_what_takes_too_long(databases: Databases) -> None:
+    """Nobody waits for it any more; the connection stays, and the database is not away."""
+    with databases.fresh(lambda _: None) as url, capture_logs() as logs:
+        database = Database(url, service="dead_letters", pool_size=1, answer_seconds=0.5)
+        async with database.single() as connection:
+            before = await _process_of(connection)
+            with pytest.raises(Outage, match="statement timeout"):
+                await connection.execute(sa.select(sa.func.pg_sleep(60)))
+            after = await _process_of(connection)
+        await database.close()
+    assert (before, []) == (after, logs)
 
 
 async def test_a_database_that_is_closed_in_order_is_not_away(databases: Databases) -> None:

@@ -65,6 +65,8 @@ def test_names_of_others_are_left_alone() -> None:
         "amqp://user:secret@:5672",
         "amqp://b:x/",
         "amqp://user:secret/part@b/",
+        "amqp://b/?heartbeat=20s",
+        "amqp://b/?heartbeat=",
     ],
 )
 def test_an_address_of_no_broker_is_refused(url: str) -> None:
@@ -75,6 +77,12 @@ def test_an_address_of_no_broker_is_refused(url: str) -> None:
         "PLACET_RABBITMQ_URL: " in str(what_is_wrong(refused.value)),
         "secret" in str(refused.value),
     )
+
+
+def test_a_broker_is_asked_for_heartbeats() -> None:
+    """A broker that falls silent is noticed: by AMQP's own default it would take minutes."""
+    told = [Settings(rabbitmq_url=SecretStr(f"amqp://b/{each}")) for each in ("", "?heartbeat=5")]
+    assert ["amqp://b/?heartbeat=20", "amqp://b/?heartbeat=5"] == [s.rabbitmq_url.get_secret_value() for s in told]
 
 
 @pytest.mark.parametrize(
