@@ -280,8 +280,8 @@ WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (
 ), sessions AS (DELETE FROM gateway.sessions WHERE person = :identity), views AS (
     DELETE FROM gateway.saved_views WHERE person = :identity
 )
--- A card that waits for them goes nowhere any more; that one was never shown, others hear of.
-UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, lease_until = NULL,
+-- A card that waits for them goes nowhere any more, not even in doubt; that one was never shown, others hear of.
+UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = '{}', lease_until = NULL,
     fence = fence + 1,
     state = CASE WHEN NOT pending THEN state WHEN sent_version = 0 THEN 'given_up' ELSE 'spared' END
 WHERE person IN (:identity, :name)

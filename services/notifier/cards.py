@@ -23,6 +23,8 @@ from placet.surfaces.duty import duty_words
 #: How the execution of an approved call ended; empty while it has not.
 Ended = Literal["", "succeeded", "failed", "unknown"]
 CardState = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
+#: Stands in a reference where a try before this one was not answered: nobody can tell what of it arrived.
+DOUBT = "doubt"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from placet.contracts.ids import derived_id
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
 from placet.contracts.transitions import ExpectedRace
 from placet.notifier import people
-from placet.notifier.cards import Address, Card, kind_of
+from placet.notifier.cards import DOUBT, Address, Card, kind_of
 from placet.notifier.people import Asked, Case
 from placet.notifier.states import MACHINE, Event, State
 
@@ -82,6 +82,11 @@ class Delivery:
     def was_shown(self) -> bool:
         """Whether the surface shows the card, in whatever version."""
         return self.sent_version > 0
+
+    @property
+    def may_be_shown(self) -> bool:
+        """Whether the surface shows the card, or nobody can tell: not every try of it was answered."""
+        return self.was_shown or (self.fence > 1 if self.reference is None else DOUBT in self.reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,7 @@ def revised(delivery: Delivery, card: Card, at: datetime) -> Moved:
     """Return the delivery as a newer card leaves it: due, unless it sleeps, is kept or was given up."""
     ended = delivery.card.is_open and not card.is_open
     event = Event.ENDED if ended else Event.REVISED
-    if delivery.state is State.GIVEN_UP and not delivery.was_shown:
+    if delivery.state is State.GIVEN_UP and not delivery.may_be_shown:
         # Nothing is to be put right there.
         event = Event.REVISED
     more_time = _more_time(delivery.card, card)
@@ -288,7 +293,7 @@ class Tried:
     """A claimed delivery after one try."""
 
     claimed: Delivery
-    #: What the channel needs to find the card again; None where the try failed.
+    #: What the channel needs to find the card again; None where the try failed and that is not known.
     reference: Mapping[str, str] | None = None
     #: Why it failed; empty where it did not.
     error: str = ""
@@ -311,10 +316,12 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
         if tried.shown:
             after = replace(after, sent_revision=claimed.revision, sent_version=claimed.version)
         return Moved(now, after, event)
-    if state is State.GIVEN_UP:
-        return Moved(now, replace(now, state=state, error=tried.error), event)
-    pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
-    return Moved(now, replace(now, state=state, attempt=claimed.attempt, due_at=at + pause, error=tried.error), event)
+    found = tried.reference or now.reference
+    after = replace(now, state=state, error=tried.error, reference=found and {**found, DOUBT: "yes"})
+    if state is not State.GIVEN_UP:
+        pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
+        after = replace(after, attempt=claimed.attempt, due_at=at + pause)
+    return Moved(now, after, event)
 
 
 def noted(delivery: Delivery, at: datetime) -> Moved:
@@ -327,7 +334,7 @@ def noted(delivery: Delivery, at: datetime) -> Moved:
 def _outcome(now: Delivery, tried: Tried, wait: float | None) -> Event:
     if tried.error:
         return Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
-    was_told = tried.shown or now.was_shown
+    was_told = tried.shown or now.may_be_shown
     return Event.SUCCEEDED if was_told or now.card.is_open else Event.UNNEEDED
 
 
@@ -349,8 +356,10 @@ def may_be_unannounced(closed: ApprovalClosed) -> bool:
 
 
 def reference_of(claimed: Delivery) -> Mapping[str, str] | None:
-    """Return what finds the card again: None where it was never tried, nothing where no try was answered."""
-    return {} if claimed.reference is None and claimed.fence > 1 else claimed.reference
+    """Return what finds the card again: None where it was never tried, with DOUBT where a try was not answered."""
+    if claimed.attempt > 1 or (claimed.reference is None and claimed.fence > 1):
+        return {**(claimed.reference or {}), DOUBT: "yes"}
+    return claimed.reference
 
 
 def retry_after(attempt: int, asked_seconds: float | None = None) -> float | None:

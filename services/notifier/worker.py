@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -80,7 +81,8 @@ class Worker:
             async with asyncio.timeout(self._send_seconds):
                 shown = await self._show(together)
         except ChannelFailed as error:
-            return _failed(together, str(error), error.retry_after, permanent=error.permanent)
+            failed = _failed(together, str(error), error.retry_after, permanent=error.permanent)
+            return [replace(each, reference=error.reference) for each in failed]
         except TimeoutError:
             return _failed(together, f"no answer within {self._send_seconds:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end

@@ -10,6 +10,7 @@ from typing import Any
 
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished
+from placet.notifier.cards import DOUBT
 from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
 from placet.notifier.rules import Delivery
 from placet.notifier.states import State
@@ -93,7 +94,8 @@ class Board:
         if self.failures:
             raise self.failures.pop(0)
         self.shown.append(Shown(card, address, reference, key))
-        return Delivered(reference or {"place": str(len(self.shown))})
+        known = {name: value for name, value in (reference or {}).items() if name != DOUBT}
+        return Delivered(known or {"place": str(len(self.shown))})
 
     @property
     def said(self) -> list[tuple[str, int]]:

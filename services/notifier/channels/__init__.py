@@ -33,7 +33,10 @@ class ChannelFailed(PlacetError):
 
     It is tried again after `retry_after` seconds, RETRY_AFTER_MAX_SECONDS at most (the whole channel pauses so long),
     or after the usual pause where that is None. With `permanent` no further try can help: the delivery is given up.
+    `reference` is set where the card is known to be there all the same.
     """
+
+    reference: Mapping[str, str] | None = None
 
     def __init__(self, reason: str, retry_after: float | None = None, *, permanent: bool = False) -> None:
         super().__init__(reason)
@@ -47,7 +50,8 @@ class Channel(Protocol):
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Show `card` at `address`: anew where `reference` is None, else in place of the one it refers to.
 
-        An empty `reference` means that it was tried before, and that nobody can tell whether it arrived.
+        DOUBT in `reference` means that it was tried before, and that nobody can tell whether it arrived; with nothing
+        else in it, nobody can tell whether there is a card.
 
         Calls for one delivery never overlap and never go back to an older card. `key` is the same when the same card
         is tried again, and another for every change of it. Raise ChannelFailed where it did not arrive.

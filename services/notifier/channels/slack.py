@@ -1,14 +1,12 @@
 """The Slack channel: one message per card, updated in place; reminders, escalations and verdicts in its thread.
 
 Slack has no key that makes posting a card twice one card. So every message carries in its metadata whose it is, and
-where an answer was lost the channel is searched before another one is posted: at most one card and one per lost answer.
+where a try did not come to its end they are searched before they are posted again: at most one and one per lost answer.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,7 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from placet.contracts.ids import derived_id
 from placet.domain.directory import Directory, Person
-from placet.notifier.cards import Card
+from placet.notifier.cards import DOUBT, Card
 from placet.notifier.channels import Address, ChannelFailed, Delivered
 from placet.notifier.channels import slack_blocks as render
 from placet.surfaces import block_kit as kit
@@ -33,8 +31,6 @@ log = structlog.get_logger(__name__)
 ANSWER_SECONDS = 10
 #: Wait that a 429 without `Retry-After` asks for, in seconds.
 RETRY_AFTER_SECONDS = 5.0
-#: Messages whose post went unanswered and that are searched before they are posted again.
-DOUBTS_MAX = 10_000
 #: Messages that a search looks at, newest first.
 SEARCHED_MAX = 200
 #: Channels on one page of the list by which a name is looked up, and pages at most.
@@ -70,9 +66,7 @@ _TOO_LONG = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_to
 class SlackChannel:
     """Shows cards in the channels of every team."""
 
-    def __init__(
-        self, slack: Slack, api_url: str, directory: Callable[[], Directory], *, doubts_max: int = DOUBTS_MAX
-    ) -> None:
+    def __init__(self, slack: Slack, api_url: str, directory: Callable[[], Directory]) -> None:
         self._teams = slack.by_tenant
         self._directory = directory
         self._clients = {
@@ -86,8 +80,6 @@ class SlackChannel:
             for each in slack.teams
         }
         self._names: dict[tuple[str, str], str] = {}
-        self._doubts: OrderedDict[str, None] = OrderedDict()
-        self._doubts_max = doubts_max
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -110,12 +102,16 @@ class SlackChannel:
         client = self._clients[team.team]
         # Blocks call people by what Slack calls them.
         card = replace(card, asks=self._users(card.asks, team))
-        if not reference or "ts" not in reference:
-            # A reference without a message: a try before this one was cut off, perhaps behind the post.
-            made = await self._create(client, team, card, address, in_doubt=reference is not None)
-        else:
-            made = await self._update(client, team, card, address, dict(reference))
-        return Delivered(await self._comment(client, team, card, address, made))
+        made = dict(reference or {})
+        try:
+            await (self._update if "ts" in made else self._create)(client, team, card, address, made)
+            await self._comment(client, team, card, address, made)
+        except ChannelFailed as error:
+            # The next try knows the message, and what its thread was told.
+            error.reference = made if "ts" in made else None
+            raise
+        made.pop(DOUBT, None)
+        return Delivered(made)
 
     def addresses(self, tenant: str, person: Person) -> Sequence[str]:
         """Return who a person is in the tenant's team; nobody where it has none."""
@@ -128,19 +124,16 @@ class SlackChannel:
         if team is None:
             raise ChannelFailed(f"no Slack workspace is set for the tenant {tenant}", permanent=True)
         client = self._clients[team.team]
-        try:
-            where = await _direct_messages(client, recipient)
-            await _call(client, "chat.postMessage", channel=where, text=f"{subject}\n\n{words}", **_LITERAL)
-        except _Lost as error:
-            raise ChannelFailed(str(error)) from error
+        where = await _direct_messages(client, recipient)
+        await _call(client, "chat.postMessage", channel=where, text=f"{subject}\n\n{words}", **_LITERAL)
 
     async def _create(
-        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, *, in_doubt: bool
-    ) -> dict[str, str]:
+        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str]
+    ) -> None:
         where = await self._channel_id(client, team, address)
         mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
         try:
-            return await self._find_or_post(client, card, where, mark, in_doubt=in_doubt)
+            await self._find_or_post(client, card, where, mark, made)
         except ChannelFailed as error:
             if error.permanent:
                 # The name may lead elsewhere by now: an archived channel is made anew under its old name.
@@ -148,41 +141,34 @@ class SlackChannel:
             raise
 
     async def _find_or_post(
-        self, client: AsyncWebClient, card: Card, where: str, mark: str, *, in_doubt: bool
-    ) -> dict[str, str]:
-        if in_doubt or mark in self._doubts:
-            found = await self._find(client, where, mark)
-            if found:
-                made = {"channel": where, "ts": found}
-                await self._show(client, card, made, mark)
-                self._doubts.pop(mark, None)
-                return made
-        answer = await self._post(client, card, where, mark)
-        return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
-
-    async def _post(self, client: AsyncWebClient, card: Card, where: str, mark: str) -> Mapping[str, Any]:
+        self, client: AsyncWebClient, card: Card, where: str, mark: str, made: dict[str, str]
+    ) -> None:
+        if DOUBT in made and (found := await self._find(client, where, mark)):
+            made |= {"channel": where, "ts": found}
+            await self._show(client, card, made, mark)
+            return
         try:
             answer = await _call(client, "chat.postMessage", channel=where, **_content(card, mark), **_LITERAL)
-        except _Lost as error:
-            self._doubt(mark)
-            raise ChannelFailed(str(error)) from error
         except _TooLong:
             content = _content(card, mark, short=True)
             answer = await _call(client, "chat.postMessage", channel=where, **content, **_LITERAL)
-        self._doubts.pop(mark, None)
-        return answer
+        made |= {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
 
     async def _update(
         self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str]
-    ) -> dict[str, str]:
+    ) -> None:
         mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
         try:
             await self._show(client, card, made, mark)
         except _Gone:
             # Somebody deleted the card: as long as people can decide they need one.
             if not card.is_open:
-                return made | {"gone": "yes"}
-            return await self._create(client, team, card, address, in_doubt=False)
+                made["gone"] = "yes"
+                return
+            for each in made.keys() - {DOUBT}:
+                del made[each]
+            await self._create(client, team, card, address, made)
+            return
         words = render.news(card)
         if words and made.get("told") != card.news:
             await self._tell(client, made, mark, card.news, words)
@@ -192,29 +178,17 @@ class SlackChannel:
                 pieces = [kit.mention(user), kit.literal(f" {render.verdict(card)}")]
                 await self._tell(client, made, mark, f"verdict:{user}", pieces)
             made["verdict"] = card.state
-        return made
 
     async def _comment(
         self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str]
-    ) -> dict[str, str]:
-        """Say in the card's thread what people said elsewhere, once each, and return the reference that knows it."""
+    ) -> None:
+        """Say in the card's thread what people said elsewhere, once each."""
         mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
         asked = self._users([card.requested_by], team)
-        told = [made["told"]] if "told" in made else []
-        told += [f"verdict:{user}" for user in asked] if "verdict" in made else []
         for each in render.unsaid(card, made.get("comment", "")) if "gone" not in made else ():
             pieces = render.comment(card, each, asked, lambda identity: "".join(self._users([identity], team)))
-            try:
-                await self._tell(client, made, mark, each.comment_id, pieces)
-            except (ChannelFailed, asyncio.CancelledError) as error:
-                # What was said before this one is not said again: the next try looks for it.
-                lost = [each.comment_id] if isinstance(error, _Lost) else []
-                for before in (*told, *lost):
-                    self._doubt(derived_id("slack-thread", mark, before))
-                raise
-            told.append(each.comment_id)
-            made = made | {"comment": each.comment_id}
-        return made
+            await self._tell(client, made, mark, each.comment_id, pieces)
+            made["comment"] = each.comment_id
 
     async def _show(self, client: AsyncWebClient, card: Card, made: Mapping[str, str], mark: str) -> None:
         place = {"channel": made["channel"], "ts": made["ts"]}
@@ -226,30 +200,16 @@ class SlackChannel:
     async def _tell(
         self, client: AsyncWebClient, made: Mapping[str, str], mark: str, key: str, pieces: list[kit.Block]
     ) -> None:
-        """Say something in the card's thread, once: what was said before with the same key is not said again."""
+        """Say something in the card's thread, once: what a try in doubt said with the same key is not said again."""
         mark = derived_id("slack-thread", mark, key)
-        if mark in self._doubts and await self._find(client, made["channel"], mark, thread=made["ts"]):
-            self._doubts.pop(mark, None)
+        if DOUBT in made and await self._find(client, made["channel"], mark, thread=made["ts"]):
             return
         content = {
             "text": kit.plainly(pieces),
             "blocks": [kit.rich_text({"type": "rich_text_section", "elements": pieces})],
             "metadata": _metadata(mark),
         }
-        try:
-            await _call(
-                client, "chat.postMessage", channel=made["channel"], thread_ts=made["ts"], **content, **_LITERAL
-            )
-        except _Lost:
-            self._doubt(mark)
-            raise
-        self._doubts.pop(mark, None)
-
-    def _doubt(self, mark: str) -> None:
-        """Remember a message whose answer was lost, and forget the oldest where there are too many."""
-        self._doubts[mark] = None
-        if len(self._doubts) > self._doubts_max:
-            self._doubts.popitem(last=False)
+        await _call(client, "chat.postMessage", channel=made["channel"], thread_ts=made["ts"], **content, **_LITERAL)
 
     def _users(self, identities: Iterable[str], team: SlackTeam) -> list[str]:
         """Return people as this team knows them: one user id each, none for who is not there."""
@@ -289,10 +249,6 @@ class SlackChannel:
             if metadata.get("event_type") == METADATA_TYPE and payload.get("mark") == mark:
                 return str(message["ts"])
         return ""
-
-
-class _Lost(ChannelFailed):
-    """Slack may have done what we asked: the answer did not come."""
 
 
 class _TooLong(ChannelFailed):
@@ -356,7 +312,7 @@ async def _call(client: AsyncWebClient, method: str, **arguments: Any) -> Mappin
     except SlackApiError as error:
         raise _failure(method, error) from error
     except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
-        raise _Lost(f"Slack did not answer {method}: {type(error).__name__}") from error
+        raise ChannelFailed(f"Slack did not answer {method}: {type(error).__name__}") from error
     data = answer.data
     return data if isinstance(data, dict) else {}
 
@@ -375,7 +331,7 @@ def _failure(method: str, error: SlackApiError) -> ChannelFailed:
         needed = response.get("needed")
         return ChannelFailed(f"Slack refuses {method}: {code}" + (f" ({needed})" if needed else ""), permanent=True)
     if not code or status >= 500:  # noqa: PLR2004 - HTTP's number
-        return _Lost(f"Slack answers {method} with {status or 'no JSON'}")
+        return ChannelFailed(f"Slack answers {method} with {status or 'no JSON'}")
     return ChannelFailed(f"Slack refuses {method}: {code}")
 
 

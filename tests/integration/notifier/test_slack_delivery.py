@@ -13,6 +13,7 @@ from placet.cli.backup.settling import statement
 from placet.contracts.messages import ApprovalCommented
 from placet.domain.directory import Directory
 from placet.notifier.channels.slack import SlackChannel
+from placet.notifier.rules import RETRY_SECONDS
 from placet.notifier.stops import BATCH, tell_stops
 from placet.notifier.store import Claims
 from placet.notifier.store.stops import QUERIES
@@ -86,6 +87,55 @@ async def test_a_worker_that_died_behind_its_post_makes_no_second_card(replica: 
         await a_worker(replica, slack).run_once()
         await deliver(replica, a_worker(replica, slack))
         assert 1 == len(slack.cards())
+
+
+async def test_a_card_whose_answer_was_lost_and_that_was_given_up_shows_its_end(replica: Replica) -> None:
+    """Its post arrived and its update is refused: it is there, so it is tried again when the approval is over."""
+    async with slack_server() as slack:
+        worker, news = a_worker(replica, slack), opened("slack:#ops")
+        await replica.send(news)
+        slack.fail("chat.postMessage", Fault("lost"))
+        slack.fail("chat.update", Fault("error", "is_archived"))
+        await worker.run_once()
+        await replica.execute(HURRY)
+        await worker.run_once()
+        states = await replica.rows("SELECT state FROM notifier.deliveries")
+        await replica.send(closed(news, decided_by="person:ada"))
+        await worker.run_once()
+        (card,) = slack.cards()
+        assert ([{"state": "given_up"}], {}) == (states, card.buttons)
+
+
+async def test_a_card_in_doubt_that_was_given_up_shows_its_end(replica: Replica) -> None:
+    """Slack is away from the lost answer to the last try: at the end the channel is searched for the card."""
+    async with slack_server() as slack:
+        worker, news = a_worker(replica, slack), opened("slack:#ops")
+        await replica.send(news)
+        slack.fail("chat.postMessage", Fault("lost"))
+        slack.fail("conversations.history", *(Fault("page") for _ in RETRY_SECONDS))
+        for _ in range(1 + len(RETRY_SECONDS)):
+            await worker.run_once()
+            await replica.execute(HURRY)
+        states = await replica.rows("SELECT state FROM notifier.deliveries")
+        await replica.send(closed(news, decided_by="person:ada"))
+        await worker.run_once()
+        (card,) = slack.cards()
+        assert ([{"state": "given_up"}], {}) == (states, card.buttons)
+
+
+async def test_a_comment_that_a_dead_worker_said_is_not_said_again(replica: Replica) -> None:
+    """The next one, another process, is told that there was a try, and looks into the thread."""
+    async with slack_server() as slack:
+        news = opened("slack:#ops", expires_at=NOON + timedelta(hours=1))
+        await replica.send(news)
+        await deliver(replica, a_worker(replica, slack))
+        said = {"tenant": "acme", "approval_id": news.approval_id, "person": "person:ada"}
+        await replica.send(ApprovalCommented(**said, comment_id="c1", text="Why?"))
+        slack.fail("chat.postMessage", Fault("lost"))
+        await a_worker(replica, slack).run_once()
+        await replica.execute(HURRY)
+        await deliver(replica, a_worker(replica, slack))
+        assert 1 == len(slack.thread_of(slack.cards()[0]))
 
 
 def _goes_back(versions: list[dict[str, object]]) -> bool:
