@@ -278,6 +278,22 @@ async def test_a_busy_relay_is_tried_again_with_the_same_message_id(mailer: Repl
     assert (True, ["sent"]) == (sent <= known, [row["state"] for row in await mailer.rows(DELIVERIES)])
 
 
+@pytest.mark.parametrize(("decider", "mails"), [("person:ben", 3), ("person:ada", 2)])
+async def test_who_may_have_a_mail_whose_answer_was_lost_is_told_the_end(
+    mailer: Replica, server: MailServer, decider: str, mails: int
+) -> None:
+    """The approval is over before the next try: a mail too many is better than a silent end."""
+    server.endings = ["lost"]
+    news = opened("email", rule=ONLY_ADA)
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(closed(news, decided_by=decider))
+    await hurry(mailer)
+    await mailer.send(finished(news))
+    await hurry(mailer)
+    assert mails == len(server.inbox)
+
+
 @pytest.mark.parametrize("answer", ["550 no such user", "553 not here"])
 async def test_a_refused_recipient_is_given_up_at_once(mailer: Replica, server: MailServer, answer: str) -> None:
     """No further try can help; the others have their mails."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placet.notifier.cards import Card, VoteShown
+from placet.notifier.cards import DOUBT, Card, VoteShown
 from placet.notifier.channels.email.threads import (
     REFERENCES_MAX,
     Kind,
@@ -21,6 +21,7 @@ from placet.notifier.channels.email.threads import (
 CARD = Card("approval-1", "acme", "conversation-1", digest="a" * 64)
 ASKED = Told("a" * 64, "pending", "", ("<1@x>",))
 HEARD = replace(ASKED, state="approved")
+IN_DOUBT = told_from({DOUBT: "yes"})
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,9 @@ HEARD = replace(ASKED, state="approved")
         ({"state": "approved"}, HEARD, None),
         ({"state": "approved", "ended": "unknown"}, HEARD, Kind.FINISHED),
         ({"state": "approved", "ended": "unknown"}, replace(HEARD, ended="unknown"), None),
+        ({}, IN_DOUBT, Kind.ASKED),
+        ({"state": "approved"}, IN_DOUBT, Kind.CLOSED),
+        ({"state": "approved", "ended": "succeeded", "decided_by": "person:ada"}, IN_DOUBT, Kind.FINISHED),
         ({"state": "withdrawn"}, Told(), None),
         ({"state": "approved", "ended": "succeeded"}, Told(), None),
     ],
@@ -67,6 +71,12 @@ def test_a_card_that_only_counts_anew_reminds_nobody_again(happened: str) -> Non
 def test_what_was_told_survives_being_stored() -> None:
     """A reference is the same after a round through the database; an unknown one says that nothing was told."""
     assert (ASKED, Told(), Told()) == (told_from(ASKED.as_reference()), told_from(None), told_from({}))
+    voted = IN_DOUBT.after(CARD)
+    assert (voted, True, False) == (
+        told_from(voted.as_reference()),
+        voted.in_doubt,
+        voted.after(CARD, "<1@x>").in_doubt,
+    )
 
 
 def test_an_end_that_is_heard_too_early_is_told_in_its_time() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from placet.domain.approvers import identity_of
-from placet.notifier.cards import Card
+from placet.notifier.cards import DOUBT, Card
 
 #: Digits of a mail's id, hexadecimal: 128 bits.
 ID_DIGITS = 32
@@ -47,11 +47,13 @@ class Told:
     ids: tuple[str, ...] = ()
     #: What had happened: nobody is reminded twice by one reminder.
     news: str = ""
+    #: Whether they may have a mail of which the relay's answer did not come.
+    in_doubt: bool = False
 
     def as_reference(self) -> dict[str, str]:
         """Return the form that is stored."""
         kept = {"digest": self.digest, "state": self.state, "ended": self.ended, "news": self.news}
-        return kept | {"ids": " ".join(self.ids)}
+        return kept | {"ids": " ".join(self.ids)} | ({DOUBT: "yes"} if self.in_doubt else {})
 
     def after(self, card: Card, message_id: str = "") -> Told:
         """Return what is told once `card` is, in the mail `message_id` where there was one."""
@@ -63,7 +65,7 @@ class Told:
             ids = ids if len(ids) <= REFERENCES_MAX else (ids[0], *ids[1 - REFERENCES_MAX :])
         # How the call ended may be heard before its approval's end: it is told with that, and not told before.
         ended = "" if card.is_open else card.ended
-        return Told(card.digest, card.state, ended, ids, card.news)
+        return Told(card.digest, card.state, ended, ids, card.news, self.in_doubt and not ids)
 
 
 def told_from(reference: Mapping[str, str] | None) -> Told:
@@ -71,14 +73,14 @@ def told_from(reference: Mapping[str, str] | None) -> Told:
     if not reference:
         return Told()
     digest, state, ended, news = (reference.get(name, "") for name in ("digest", "state", "ended", "news"))
-    return Told(digest, state, ended, tuple(reference.get("ids", "").split()), news)
+    return Told(digest, state, ended, tuple(reference.get("ids", "").split()), news, DOUBT in reference)
 
 
 def kind_for(card: Card, told: Told, person: str) -> Kind | None:
     """Return which mail a person (an id of the directory) needs now; None where the card tells nothing worth one."""
     if card.is_open:
         return _asking(card, told, person)
-    if not told.ids:
+    if not (told.ids or told.in_doubt):
         # Nobody was asked, so nobody waits to hear how it ended.
         return None
     if card.ended and card.ended != told.ended:
