@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import yaml
@@ -19,11 +19,13 @@ from pydantic import SecretStr
 from placet.contracts.canonical import canonical_text
 from placet.domain.catalog import load_catalog
 from placet.domain.directory import Directory, Person, SlackUser
+from placet.gateway.slack.acting import AWAY
 from placet.gateway.slack.edit_form import ENTRIES_MAX
 from placet.surfaces import block_kit as kit
 from placet.surfaces import slack as names
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert, open_house
+from tests.support.line import Line, to_postgres
 from tests.support.slack_people import SIGNING_SECRET, Door, SlackPerson
 from tests.support.slack_rules import view_problems
 from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, TEAM, Fault, Message, SlackServer, slack_server
@@ -413,6 +415,29 @@ async def test_slack_is_answered_before_a_slow_decision(gateway_database_url: st
         reply = await scene.person().click(scene.card(row), names.APPROVE)
         assert (200, 1) == (reply.status, len(house.approvers.claims))
         assert "The answer is taking longer than usual" in await scene.told()
+
+
+async def test_whoever_clicks_while_the_database_is_away_is_told_to_try_again(
+    gateway_database_url: str, tmp_path: Path
+) -> None:
+    """The click is acknowledged and nothing is decided; pressed again afterwards, it counts."""
+    line = Line(to_postgres(lambda: gateway_database_url))
+    await line.open()
+    parts = urlsplit(gateway_database_url)
+    told = f"postgresql://{parts.username or 'postgres'}@127.0.0.1:{line.port}{parts.path}?sslmode=disable"
+    async with in_a_workspace(told, tmp_path, slack_signing_secret=SecretStr(SIGNING_SECRET)) as (house, slack):
+        row = an_approval_row(a_call())
+        insert(gateway_database_url, "approvals", **row)
+        scene = Scene(house, slack, Door(slack, f"{house.gateways[0].url}/slack/interactions"), tmp_path)
+        line.dead = True
+        line.cut()
+        reply = await scene.person().click(scene.card(row), names.APPROVE)
+        words = await scene.told()
+        line.dead = False
+        assert (200, 0, AWAY) == (reply.status, len(house.approvers.claims), words)
+        await scene.person().click(scene.card(row), names.APPROVE)
+        await house.approvers.heard.wait()
+    await line.close()
 
 
 async def test_slack_that_fails_leaves_the_decision_as_it_is(scene: Scene) -> None:
