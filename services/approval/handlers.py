@@ -185,6 +185,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
         if read.earlier is not None:
             # Asked a second time behind the end of its approval, it was refused, and its maker heard so.
             answer = rules.Answer(read.earlier.answer["outcome"], read.earlier.answer["detail"], approval)
+            made = None
             break
         directory = deps.directory().without(read.revoked_keys)
         answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory)
