@@ -279,7 +279,9 @@ def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Mo
     state = MACHINE.after(delivery.state, event)
     if delivery.state is State.SPARED:
         return Moved(delivery, delivery, event)
-    due: dict[str, Any] = {"due_at": at, "attempt": 0, "error": ""} if state is State.DUE else {}
+    # One that was claimed and not settled stays in doubt.
+    attempt = min(delivery.attempt, 1) if delivery.state is State.DUE else 0
+    due: dict[str, Any] = {"due_at": at, "attempt": attempt, "error": ""} if state is State.DUE else {}
     if "card" in changes:
         changes |= {"version": delivery.version + 1, "joint": ""}
         if delivery.waits_for_hours and changes["card"].is_open and delivery.due_at > at:
@@ -312,7 +314,8 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
         event = _outcome(now, tried, wait)
     state = MACHINE.after(now.state, event)
     if not tried.error:
-        after = replace(now, reference=dict(tried.reference or {}), error="", state=state)
+        attempt = 0 if state is State.DUE else now.attempt
+        after = replace(now, reference=dict(tried.reference or {}), error="", state=state, attempt=attempt)
         if tried.shown:
             after = replace(after, sent_revision=claimed.revision, sent_version=claimed.version)
         return Moved(now, after, event)

@@ -105,13 +105,14 @@ class SlackChannel:
         made = dict(reference or {})
         try:
             await (self._update if "ts" in made else self._create)(client, team, card, address, made)
-            await self._comment(client, team, card, address, made)
+            if "ts" in made:
+                await self._comment(client, team, card, address, made)
         except ChannelFailed as error:
             # The next try knows the message, and what its thread was told.
             error.reference = made if "ts" in made else None
             raise
         made.pop(DOUBT, None)
-        return Delivered(made)
+        return Delivered(made, shown="ts" in made)
 
     def addresses(self, tenant: str, person: Person) -> Sequence[str]:
         """Return who a person is in the tenant's team; nobody where it has none."""
@@ -143,10 +144,14 @@ class SlackChannel:
     async def _find_or_post(
         self, client: AsyncWebClient, card: Card, where: str, mark: str, made: dict[str, str]
     ) -> None:
-        if DOUBT in made and (found := await self._find(client, where, mark)):
-            made |= {"channel": where, "ts": found}
-            await self._show(client, card, made, mark)
-            return
+        if DOUBT in made:
+            if found := await self._find(client, where, mark):
+                made |= {"channel": where, "ts": found}
+                await self._show(client, card, made, mark)
+                return
+            if not card.is_open:
+                # Nobody saw it.
+                return
         try:
             answer = await _call(client, "chat.postMessage", channel=where, **_content(card, mark), **_LITERAL)
         except _TooLong:
