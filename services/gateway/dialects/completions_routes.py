@@ -101,8 +101,8 @@ async def complete(
     if body.stream:
         frames = _frames(deps, caller, snapshot, state, counts=body.counts)
         return event_stream(frames, headers)
-    state = await streams.wait_for(deps, caller, request, snapshot, state)
-    if not state.done:
+    state, is_answer = await streams.wait_for(deps, caller, request, snapshot, state)
+    if not is_answer:
         raise Refused(
             "This instance is shutting down before the answer comes; ask again.", status=503, kind="unavailable"
         )

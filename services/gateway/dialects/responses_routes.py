@@ -83,8 +83,8 @@ async def create(
     if body.stream:
         frames = _frames(deps, caller, snapshot, state)
         return event_stream(frames, body.ignored)
-    state = await streams.wait_for(deps, caller, request, snapshot, state)
-    usage = await tell(deps, caller, snapshot, goal, state.log.seq) if state.done else None
+    state, is_answer = await streams.wait_for(deps, caller, request, snapshot, state)
+    usage = await tell(deps, caller, snapshot, goal, state.log.seq) if is_answer else None
     return JSONResponse(state.whole(usage), headers=body.ignored)
 
 

@@ -116,14 +116,17 @@ async def follow(
             return
 
 
-async def wait_for(deps: Deps, caller: Caller, request: Request, snapshot: Snapshot, state: T) -> T:
-    """Return the state at the stream's own end, for an answer that is given whole; before where its client has gone."""
+async def wait_for(deps: Deps, caller: Caller, request: Request, snapshot: Snapshot, state: T) -> tuple[T, bool]:
+    """Return the state at the stream's own end, for an answer that is given whole; before where its client has gone.
+
+    And whether that is an answer: it is whole, and its client is there.
+    """
     state, _ = replay(state, snapshot.items)
     async for after, told in follow(deps, caller, snapshot.conversation.conversation_id, state):
         state = after
         if not told and not state.done and await request.is_disconnected():
             break
-    return state
+    return state, state.done and not await request.is_disconnected()
 
 
 @contextmanager
