@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -24,6 +24,11 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 #: How long a connection that nobody uses stays, in seconds.
 IDLE_SECONDS = 60.0
+#: Has the server give up a statement, unless the role or the URL says sooner.
+_GIVE_UP = """
+    SELECT set_config('statement_timeout', '{milliseconds}', false) FROM pg_settings
+    WHERE name = 'statement_timeout' AND setting::int NOT BETWEEN 1 AND {milliseconds}
+"""
 #: Statements that a connection keeps prepared. A service has fewer; some are written anew for what they are asked.
 PREPARED_MAX = 200
 #: Classes of SQLSTATE that say nothing about the statement: connection lost, transaction rolled back (deadlock), no
@@ -98,15 +103,14 @@ def pool_options(
     if unknown := sorted(asked.keys() - _FOLLOWED):
         raise BadDatabaseUrl(f"the URL of the database has what services do not follow: {', '.join(unknown)}")
     options: dict[str, Any] = {
-        "server_settings": {"application_name": application}
-        | ({"statement_timeout": f"{answer_seconds * 900:.0f}"} if answer_seconds else {}),
+        "server_settings": {"application_name": application},
         "timeout": seconds,
         "command_timeout": answer_seconds,
         "statement_cache_size": PREPARED_MAX,
         "max_cached_statement_lifetime": 0,
         "max_cacheable_statement_size": 0,
         "max_inactive_connection_lifetime": IDLE_SECONDS,
-        "init": _begin_planning_once if plan_once else _set_codec,
+        "init": partial(_prepare, plan_once=plan_once, answer_seconds=answer_seconds),
         "reset": _roll_back,
     }
     if asked.get("sslrootcert") == "system":
@@ -118,13 +122,12 @@ def pool_options(
     return options | {"dsn": parts._replace(query=urlencode(asked, quote_via=quote)).geturl()}
 
 
-async def _set_codec(connection: Any) -> None:
+async def _prepare(connection: Any, *, plan_once: bool, answer_seconds: float | None) -> None:
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_json, decoder=from_json)
-
-
-async def _begin_planning_once(connection: Any) -> None:
-    await _set_codec(connection)
-    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    said = ["SET plan_cache_mode = force_generic_plan"] if plan_once else []
+    if answer_seconds:
+        said.append(_GIVE_UP.format(milliseconds=round(answer_seconds * 900)))
+    await connection.execute("; ".join(said))
 
 
 async def _roll_back(connection: Any) -> None:

@@ -202,12 +202,14 @@ async def _database(request: Request, error: Exception) -> JSONResponse:
         return await _bug(request, error)
     if isinstance(error, DatabaseClosed):
         return stopping(request)
-    return _unavailable(request, "The database is away; try again soon.")
+    title = "The database is away; try again soon."
+    return _unavailable(request, title)
 
 
 def stopping(request: Request) -> JSONResponse:
     """Return the answer (503) to a request that this instance ends no more, because it stops."""
-    return _unavailable(request, "This server is stopping; try again.")
+    title = "This server is stopping; try again."
+    return _unavailable(request, title)
 
 
 def _unavailable(request: Request, title: str) -> JSONResponse:
