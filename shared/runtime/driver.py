@@ -127,7 +127,8 @@ async def _prepare(connection: Any, *, plan_once: bool, answer_seconds: float | 
     said = ["SET plan_cache_mode = force_generic_plan"] if plan_once else []
     if answer_seconds:
         said.append(_GIVE_UP.format(milliseconds=round(answer_seconds * 900)))
-    await connection.execute("; ".join(said))
+    if said:
+        await connection.execute("; ".join(said))
 
 
 async def _roll_back(connection: Any) -> None:

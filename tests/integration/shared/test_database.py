@@ -129,6 +129,17 @@ async def test_a_line_that_falls_silent_is_given_up_with_all_that_are_like_it(da
     assert ["database.away", "database.back"] == [each["event"] for each in logs]
 
 
+@pytest.mark.parametrize("service", ["gateway", "agent"])
+async def test_commands_may_take_their_time(databases: Databases, service: str) -> None:
+    """Whoever waits for a command breaks it off; and a gateway's connection plans as it likes."""
+    with databases.fresh(lambda _: None) as url:
+        database = Database(url, service=service, pool_size=1, answer_seconds=None)
+        async with database.single() as connection:
+            found = (await connection.execute(sa.text("SELECT current_setting('statement_timeout')"))).scalar_one()
+        await database.close()
+    assert "0" == found
+
+
 async def test_an_inbox_forgets_the_old_in_parts(databases: Databases) -> None:
     """However many copies have come to lie there, no statement takes long; the young stay."""
     given = "SELECT id, 'q', now() - id::int * interval '3 days' FROM unnest(:ids) AS given (id)"
