@@ -148,9 +148,7 @@ class AgUiState:
         answers some finishes first, with what still waits.
         """
         self.done = True
-        yield from self._close()
-        if self.began and self.goal.resumes:
-            yield from self._finish()
+        yield from self._finish() if self.began and self.goal.resumes else self._close()
         yield {"type": "RUN_ERROR", "message": message, "code": code}
 
     def _finish(self) -> Iterator[Event]:
