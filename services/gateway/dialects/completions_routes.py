@@ -27,9 +27,8 @@ from placet.gateway.dialects.openai_requests import (
     begun_by,
     beside,
     find,
-    keyed_id,
+    message_id_of,
     tell,
-    untold_id,
 )
 from placet.gateway.dialects.openai_schemas import CompletionOut
 from placet.gateway.dialects.streams import Snapshot
@@ -89,8 +88,7 @@ async def complete(
     snapshot = await _conversation(deps, caller, body, name, key)
     if chat and (first := body.first()):
         snapshot = await beside(deps, caller, snapshot, first)
-    message_id = keyed_id(caller, snapshot.conversation.conversation_id, key)
-    message_id = message_id or untold_id(caller, snapshot, text, request.headers)
+    message_id = message_id_of(caller, snapshot, text, key, request.headers)
     if chat and not key:
         message_id = await asked_again(deps, caller, snapshot, text, body.history)
     goal = await ask(deps, caller, snapshot, text, message_id=message_id)

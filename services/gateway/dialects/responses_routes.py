@@ -28,11 +28,10 @@ from placet.gateway.dialects.openai_requests import (
     begun_by,
     find,
     found,
-    keyed_id,
+    message_id_of,
     over,
     tell,
     token_usage,
-    untold_id,
     voted_on,
 )
 from placet.gateway.dialects.openai_schemas import ResponseOut
@@ -73,8 +72,7 @@ async def create(
     agent = agent_of(deps, caller, snapshot, body.model)
     if snapshot is None:
         snapshot = await begin(deps, caller, agent, body.language, begun_by(caller, key))
-    message_id = keyed_id(caller, snapshot.conversation.conversation_id, key)
-    message_id = message_id or untold_id(caller, snapshot, text, request.headers)
+    message_id = message_id_of(caller, snapshot, text, key, request.headers)
     behind = parse_response_id(body.previous_response_id or "")
     goal = await ask(deps, caller, snapshot, text, answers, message_id, behind)
     response_id = str(ResponseId(goal.conversation_id, goal.told, goal.message_id))
