@@ -91,13 +91,16 @@ def create_app(deps: Deps) -> FastAPI:
     answer_with_problems(app)
     settings = deps.settings
     app.add_middleware(BodyLimit, bytes_max=BODY_BYTES_MAX, smaller=FORM_BYTES_MAX, larger=HISTORY_BYTES_MAX)
+    app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources, settings.public_url))
     if settings.gateway_allowed_origins:
+        # Outside of `Answers`: other origins' pages may read what a stopping gateway says as well.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.gateway_allowed_origins,
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["authorization", "content-type", "last-event-id"],
+            # Clients' libraries send headers of their own; which pages may call at all is what the origins say.
+            allow_headers=["*"],
+            expose_headers=["location", "retry-after", "placet-conversation", "placet-ignored"],
         )
-    app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources, settings.public_url))
     app.add_middleware(OpenAiErrors)
     return app

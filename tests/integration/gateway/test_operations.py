@@ -367,3 +367,20 @@ async def test_chat_widgets_of_named_origins_may_call(gateway_database_url: str,
             answer = await client.post("/v1/conversations", headers={"origin": origin})
             allowed[origin] = answer.headers.get("access-control-allow-origin")
     assert {widget: widget, "https://evil.example": None} == allowed
+
+
+async def test_clients_of_named_origins_may_send_headers_of_their_own(
+    gateway_database_url: str, tmp_path: Path
+) -> None:
+    """The OpenAI library marks its attempts, names conversations and reads when to come back, in a browser too."""
+    widget = "https://shop.example"
+    sends = "authorization,content-type,idempotency-key,placet-conversation,x-stainless-retry-count"
+    asks = {"origin": widget, "access-control-request-method": "POST", "access-control-request-headers": sends}
+    async with (
+        open_house(gateway_database_url, tmp_path, gateway_allowed_origins=[widget]) as house,
+        house.client(house.key("chat")) as client,
+    ):
+        before = await client.options("/v1/chat/completions", headers=asks)
+        answer = await client.post("/v1/chat/completions", content="", headers={"origin": widget})
+    assert (200, sends) == (before.status_code, before.headers["access-control-allow-headers"])
+    assert {"placet-conversation", "retry-after"} <= set(answer.headers["access-control-expose-headers"].split(", "))

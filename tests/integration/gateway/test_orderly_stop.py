@@ -52,15 +52,20 @@ async def test_a_request_that_was_begun_is_answered_as_ever(gateway_database_url
 async def test_a_request_that_outlasts_the_stop_is_told_of_it(
     gateway_database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its database does not answer: when waiting ends, its client reads a 503 and the log no traceback."""
+    """Its database does not answer: when waiting ends, its client, a page elsewhere, reads a 503, and no traceback."""
     running = AsyncExitStack()
-    house = await running.enter_async_context(open_house(gateway_database_url, tmp_path))
+    widget = "https://shop.example"
+    house = await running.enter_async_context(
+        open_house(gateway_database_url, tmp_path, gateway_allowed_origins=[widget])
+    )
     key, server = house.key("chat"), house.gateways[0]._servers[0]
     server.config.timeout_graceful_shutdown = 1
     with psycopg.connect(gateway_database_url) as other:
         other.execute("LOCK TABLE gateway.conversations")
         async with house.client(key) as client:
-            asked = asyncio.create_task(client.post("/v1/chat/completions", json=COMPLETION))
+            asked = asyncio.create_task(
+                client.post("/v1/chat/completions", json=COMPLETION, headers={"origin": widget})
+            )
             await asyncio.to_thread(wait_for_a_blocked_statement, gateway_database_url)
             stopping = asyncio.create_task(running.aclose())
             answer = await asked
@@ -69,6 +74,7 @@ async def test_a_request_that_outlasts_the_stop_is_told_of_it(
     told = answer.json()
     assert (503, "urn:placet:problem:unavailable") == (answer.status_code, told["type"])
     assert ("unavailable", "2") == (told["error"]["code"], answer.headers["retry-after"])
+    assert widget == answer.headers["access-control-allow-origin"]
     assert [] == [record.getMessage() for record in caplog.records if record.exc_info]
 
 
