@@ -59,8 +59,7 @@ def _is_number(text: str) -> bool:
 def is_held_up(delivery: Delivery) -> bool:
     """Tell whether limits and quiet hours are for a delivery: the first card of a waiting approval, for people."""
     card = delivery.card
-    never_tried = delivery.sent_version == 0 and delivery.reference is None
-    return never_tried and card.is_open and not delivery.urgent and delivery.address.kind not in PROGRAMS
+    return delivery.was_kept_away and card.is_open and not delivery.urgent and delivery.address.kind not in PROGRAMS
 
 
 def keep_back(

@@ -59,7 +59,8 @@ class Delivery:
     #: Number of the card itself: every change of it makes the next.
     version: int = 1
     sent_version: int = 0
-    #: What the channel needs to find the card again; None until it was shown.
+    #: What the channel needs to find the card again; None until it was tried, with DOUBT while nobody knows what
+    #: became of a try.
     reference: Mapping[str, str] | None = None
     #: Tries of this version; and the number of the newest claim, of all there ever were.
     attempt: int = 0
@@ -86,7 +87,12 @@ class Delivery:
     @property
     def may_be_shown(self) -> bool:
         """Whether the surface shows the card, or nobody can tell: not every try of it was answered."""
-        return self.was_shown or (self.fence > 1 if self.reference is None else DOUBT in self.reference)
+        return self.was_shown or DOUBT in (self.reference or {})
+
+    @property
+    def was_kept_away(self) -> bool:
+        """Whether no try that anybody heard of has shown the card."""
+        return not self.was_shown and (self.reference or {}).keys() <= {DOUBT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +285,7 @@ def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Mo
     state = MACHINE.after(delivery.state, event)
     if delivery.state is State.SPARED:
         return Moved(delivery, delivery, event)
-    # One that was claimed and not settled stays in doubt.
-    attempt = min(delivery.attempt, 1) if delivery.state is State.DUE else 0
-    due: dict[str, Any] = {"due_at": at, "attempt": attempt, "error": ""} if state is State.DUE else {}
+    due: dict[str, Any] = {"due_at": at, "attempt": 0, "error": ""} if state is State.DUE else {}
     if "card" in changes:
         changes |= {"version": delivery.version + 1, "joint": ""}
         if delivery.waits_for_hours and changes["card"].is_open and delivery.due_at > at:
@@ -294,6 +298,7 @@ def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Mo
 class Tried:
     """A claimed delivery after one try."""
 
+    #: As it was before the claim put its reference in doubt.
     claimed: Delivery
     #: What the channel needs to find the card again; None where the try failed and that is not known.
     reference: Mapping[str, str] | None = None
@@ -301,6 +306,8 @@ class Tried:
     error: str = ""
     retry_after_seconds: float | None = None
     permanent: bool = False
+    #: Whether nothing of a failed try arrived, so that nobody is in doubt about it.
+    refused: bool = False
     #: False: the channel had nothing to show, so the surface stands as it stood.
     shown: bool = True
 
@@ -319,8 +326,9 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
         if tried.shown:
             after = replace(after, sent_revision=claimed.revision, sent_version=claimed.version)
         return Moved(now, after, event)
-    found = tried.reference or now.reference
-    after = replace(now, state=state, error=tried.error, reference=found and {**found, DOUBT: "yes"})
+    found = tried.reference or claimed.reference
+    reference = found if tried.refused or tried.permanent else {**(found or {}), DOUBT: "yes"}
+    after = replace(now, state=state, error=tried.error, reference=reference)
     if state is not State.GIVEN_UP:
         pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
         after = replace(after, attempt=claimed.attempt, due_at=at + pause)
@@ -337,7 +345,7 @@ def noted(delivery: Delivery, at: datetime) -> Moved:
 def _outcome(now: Delivery, tried: Tried, wait: float | None) -> Event:
     if tried.error:
         return Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
-    was_told = tried.shown or now.may_be_shown
+    was_told = tried.shown or tried.claimed.may_be_shown
     return Event.SUCCEEDED if was_told or now.card.is_open else Event.UNNEEDED
 
 
@@ -356,13 +364,6 @@ def may_be_unannounced(closed: ApprovalClosed) -> bool:
     Nobody has a card of it then, and nobody will.
     """
     return closed.state == "withdrawn"
-
-
-def reference_of(claimed: Delivery) -> Mapping[str, str] | None:
-    """Return what finds the card again: None where it was never tried, with DOUBT where a try was not answered."""
-    if claimed.attempt > 1 or (claimed.reference is None and claimed.fence > 1):
-        return {**(claimed.reference or {}), DOUBT: "yes"}
-    return claimed.reference
 
 
 def retry_after(attempt: int, asked_seconds: float | None = None) -> float | None:

@@ -82,7 +82,7 @@ class Worker:
                 shown = await self._show(together)
         except ChannelFailed as error:
             failed = _failed(together, str(error), error.retry_after, permanent=error.permanent)
-            return [replace(each, reference=error.reference) for each in failed]
+            return [replace(each, reference=error.reference, refused=error.refused) for each in failed]
         except TimeoutError:
             return _failed(together, f"no answer within {self._send_seconds:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end
@@ -97,7 +97,7 @@ class Worker:
         first, channel = together[0], self._channels[together[0].address.kind]
         if len(together) > 1 and isinstance(channel, JointChannel):
             return await channel.send_joint([each.card for each in together], first.address, key=first.key)
-        shown = [channel.send(each.card, each.address, rules.reference_of(each), key=each.key) for each in together]
+        shown = [channel.send(each.card, each.address, each.reference, key=each.key) for each in together]
         return [await each for each in shown]
 
     async def _settle(self, tried: list[Tried]) -> None:

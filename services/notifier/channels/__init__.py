@@ -32,16 +32,20 @@ class ChannelFailed(PlacetError):
     """The card did not arrive, or nobody can tell; the text says why, for operators, without secrets.
 
     It is tried again after `retry_after` seconds, RETRY_AFTER_MAX_SECONDS at most (the whole channel pauses so long),
-    or after the usual pause where that is None. With `permanent` no further try can help: the delivery is given up.
-    `reference` is set where the card is known to be there all the same.
+    or after the usual pause where that is None. With `refused` or `permanent` what was asked last surely did not
+    happen: nobody looks for it, and nobody is told the end of what they were not asked. With `permanent` no further try
+    can help either: the delivery is given up. `reference` is set where the card is known to be there all the same.
     """
 
     reference: Mapping[str, str] | None = None
 
-    def __init__(self, reason: str, retry_after: float | None = None, *, permanent: bool = False) -> None:
+    def __init__(
+        self, reason: str, retry_after: float | None = None, *, permanent: bool = False, refused: bool = False
+    ) -> None:
         super().__init__(reason)
         self.retry_after = None if retry_after is None else min(retry_after, RETRY_AFTER_MAX_SECONDS)
         self.permanent = permanent
+        self.refused = refused
 
 
 class Channel(Protocol):

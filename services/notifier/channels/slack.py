@@ -60,6 +60,8 @@ _FOR_GOOD = frozenset(
         "user_not_found",
     }
 )
+#: Errors of Slack itself, which may have happened behind the post.
+_UNSURE = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable"})
 _TOO_LONG = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long"})
 
 
@@ -144,14 +146,13 @@ class SlackChannel:
     async def _find_or_post(
         self, client: AsyncWebClient, card: Card, where: str, mark: str, made: dict[str, str]
     ) -> None:
-        if DOUBT in made:
-            if found := await self._find(client, where, mark):
-                made |= {"channel": where, "ts": found}
-                await self._show(client, card, made, mark)
-                return
-            if not card.is_open:
-                # Nobody saw it.
-                return
+        if DOUBT in made and (found := await self._find(client, where, mark)):
+            made |= {"channel": where, "ts": found}
+            await self._show(client, card, made, mark)
+            return
+        if not card.is_open:
+            # Nobody saw it.
+            return
         try:
             answer = await _call(client, "chat.postMessage", channel=where, **_content(card, mark), **_LITERAL)
         except _TooLong:
@@ -317,7 +318,8 @@ async def _call(client: AsyncWebClient, method: str, **arguments: Any) -> Mappin
     except SlackApiError as error:
         raise _failure(method, error) from error
     except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
-        raise ChannelFailed(f"Slack did not answer {method}: {type(error).__name__}") from error
+        unheard = isinstance(error, aiohttp.ClientConnectorError)
+        raise ChannelFailed(f"Slack did not answer {method}: {type(error).__name__}", refused=unheard) from error
     data = answer.data
     return data if isinstance(data, dict) else {}
 
@@ -327,17 +329,18 @@ def _failure(method: str, error: SlackApiError) -> ChannelFailed:
     status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
     code = str(response.get("error", "")) if hasattr(response, "data") and isinstance(response.data, dict) else ""
     if status == 429 or code == "ratelimited":  # noqa: PLR2004 - HTTP's number
-        return ChannelFailed(f"Slack limits {method}", _seconds(getattr(response, "headers", {}) or {}))
+        return ChannelFailed(f"Slack limits {method}", _seconds(getattr(response, "headers", {}) or {}), refused=True)
     if code in _TOO_LONG:
         return _TooLong(f"Slack does not take the card: {code}", permanent=True)
     if code == "message_not_found":
         return _Gone("the card was deleted", permanent=True)
     if code in _FOR_GOOD:
         needed = response.get("needed")
-        return ChannelFailed(f"Slack refuses {method}: {code}" + (f" ({needed})" if needed else ""), permanent=True)
+        said = f"Slack refuses {method}: {code}" + (f" ({needed})" if needed else "")
+        return ChannelFailed(said, permanent=True)
     if not code or status >= 500:  # noqa: PLR2004 - HTTP's number
         return ChannelFailed(f"Slack answers {method} with {status or 'no JSON'}")
-    return ChannelFailed(f"Slack refuses {method}: {code}")
+    return ChannelFailed(f"Slack refuses {method}: {code}", refused=code not in _UNSURE)
 
 
 def _seconds(headers: Mapping[str, Any]) -> float:

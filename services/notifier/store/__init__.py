@@ -96,7 +96,10 @@ async def company(work: Work, deliveries: Iterable[Delivery], limit: int) -> lis
 
 
 async def claim(work: Work, deliveries: Sequence[Delivery], lease: timedelta) -> list[Delivery]:
-    """Claim locked deliveries for this worker: nobody else sends them until the lease runs out."""
+    """Claim locked deliveries for this worker: nobody else sends them until the lease runs out.
+
+    They are stored as in doubt until the try is settled, and returned as they were.
+    """
     if deliveries:
         ids = [each.delivery_id for each in deliveries]
         await work.connection.execute(statements.CLAIM, {"ids": ids, "lease": lease})

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from placet.notifier.cards import DOUBT
 from placet.notifier.states import State
 from placet.notifier.tables import CROWDED_ROWS, DELIVERIES, LATE_ROWS, PACES, UNTOLD_ROWS
 from placet.runtime.sql import records
@@ -133,7 +134,7 @@ def _company() -> sa.Select[Any]:
     """Lock what waits at addresses for its first mail, due or not, and what was tried in one of these mails."""
     places = _places()
     joint = DELIVERIES.c.joint == sa.any_(sa.bindparam("joints", type_=pg.ARRAY(sa.Text)))
-    never_shown = sa.and_(DELIVERIES.c.sent_version == sa.literal_column("0"), DELIVERIES.c.reference.is_(None))
+    never_shown = DELIVERIES.c.sent_version == sa.literal_column("0")
     return (
         sa.select(DELIVERIES)
         .join_from(places, DELIVERIES, _at(places))
@@ -148,10 +149,16 @@ def _company() -> sa.Select[Any]:
 def _claim() -> sa.Update:
     ids = sa.bindparam("ids", type_=pg.ARRAY(sa.Text))
     lease = sa.bindparam("lease", type_=sa.Interval)
+    known = sa.func.coalesce(DELIVERIES.c.reference, sa.literal({}, pg.JSONB))
     return (
         sa.update(DELIVERIES)
         .where(DELIVERIES.c.delivery_id == sa.any_(ids))
-        .values(lease_until=sa.func.now() + lease, fence=DELIVERIES.c.fence + 1, attempt=DELIVERIES.c.attempt + 1)
+        .values(
+            lease_until=sa.func.now() + lease,
+            fence=DELIVERIES.c.fence + 1,
+            attempt=DELIVERIES.c.attempt + 1,
+            reference=known.concat(sa.literal({DOUBT: "yes"}, pg.JSONB)),
+        )
     )
 
 

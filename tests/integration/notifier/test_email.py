@@ -294,6 +294,21 @@ async def test_who_may_have_a_mail_whose_answer_was_lost_is_told_the_end(
     assert mails == len(server.inbox)
 
 
+async def test_what_the_relay_refused_is_told_no_end(mailer: Replica, server: MailServer) -> None:
+    """It said that it has not taken the mail, so nobody can have it."""
+    server.refusals[ADA] = ["451 try later"]
+    server.endings = ["452 disk full"]
+    news = opened("email", rule=ONLY_ADA)
+    await mailer.send(news)
+    await post(mailer)
+    await hurry(mailer)
+    waiting = await mailer.rows(DELIVERIES)
+    await mailer.send(closed(news, decided_by="person:ben"))
+    await hurry(mailer)
+    after = await mailer.rows(DELIVERIES)
+    assert ([], ["due"], ["spared"]) == (server.inbox, *([row["state"] for row in rows] for rows in (waiting, after)))
+
+
 @pytest.mark.parametrize("answer", ["550 no such user", "553 not here"])
 async def test_a_refused_recipient_is_given_up_at_once(mailer: Replica, server: MailServer, answer: str) -> None:
     """No further try can help; the others have their mails."""

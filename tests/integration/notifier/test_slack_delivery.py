@@ -89,6 +89,21 @@ async def test_a_worker_that_died_behind_its_post_makes_no_second_card(replica: 
         assert 1 == len(slack.cards())
 
 
+async def test_a_card_that_slack_refused_is_searched_nowhere(replica: Replica) -> None:
+    """It surely is not there: the next try posts it, and one that is over by then is posted no more."""
+    async with slack_server() as slack:
+        worker, stays, ends = a_worker(replica, slack), opened("slack:#ops"), opened("slack:#ops")
+        await replica.send(stays, ends)
+        slack.fail("chat.postMessage", *(Fault("error", "not_authed") for _ in range(2)))
+        await worker.run_once()
+        await replica.send(closed(ends, "withdrawn", 2))
+        await replica.execute(HURRY)
+        await worker.run_once()
+        methods = [method for method, _ in slack.calls if method != "conversations.list"]
+        states = [row["state"] for row in await replica.rows("SELECT state FROM notifier.deliveries ORDER BY state")]
+        assert (["chat.postMessage"], ["sent", "spared"]) == (methods, states)
+
+
 async def test_a_card_whose_answer_was_lost_and_that_was_given_up_shows_its_end(replica: Replica) -> None:
     """Its post arrived and its update is refused: it is there, so it is tried again when the approval is over."""
     async with slack_server() as slack:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from placet.notifier import rules
+from placet.notifier.cards import DOUBT
 from placet.notifier.rules import Delivery, Moved, Tried
 from placet.notifier.states import MACHINE, Event, State
 from tests.builders import NOON
@@ -82,8 +83,9 @@ class Deliveries(RuleBasedStateMachine):
     def claim(self) -> None:
         """A worker takes it; the lease of any other one has run out, as the database says."""
         self.now = max(self.now, self.delivery.due_at)
-        self.delivery = replace(self.delivery, fence=self.delivery.fence + 1, attempt=self.delivery.attempt + 1)
-        self.claims.append(self.delivery)
+        claimed = replace(self.delivery, fence=self.delivery.fence + 1, attempt=self.delivery.attempt + 1)
+        self.claims.append(claimed)
+        self.delivery = replace(claimed, reference={**(claimed.reference or {}), DOUBT: "yes"})
 
     @precondition(lambda self: self.claims)
     @rule(which=st.integers(0, 10), reached=st.booleans(), heard=st.booleans(), permanent=st.booleans())
@@ -102,7 +104,9 @@ class Deliveries(RuleBasedStateMachine):
             self.lost += 1 if told else 0
             return
         reference = {"place": place} if told else None
-        tried = Tried(claimed, reference, "" if told else "no answer", permanent=permanent and not told)
+        error = "" if told else "no answer"
+        # A surface that says no has nothing of it.
+        tried = Tried(claimed, reference, error, permanent=permanent and not told, refused=heard and not reached)
         self._take(rules.settled(self.delivery, tried, self.now))
 
     @precondition(lambda self: self.claims)
@@ -131,6 +135,12 @@ class Deliveries(RuleBasedStateMachine):
             )
         if self.delivery.state is State.SPARED:
             assert (0, 0) == (self.delivery.sent_version, self.delivery.sent_revision)
+
+    @invariant()
+    def what_may_be_shown_is_never_forgotten(self) -> None:
+        """Who has a card may have it by what the delivery says too, whatever was lost or refused."""
+        if self.surface:
+            assert self.delivery.may_be_shown
 
     @invariant()
     def nothing_is_sent_ahead(self) -> None:

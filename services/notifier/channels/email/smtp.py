@@ -63,25 +63,33 @@ class Relay:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Turn what goes wrong into ChannelFailed: what no further try can help is permanent."""
+    """Turn what goes wrong into ChannelFailed: what no further try can help is permanent.
+
+    Whatever the relay says instead of yes, it has not taken the mail; a connection that never was carried none.
+    """
     try:
         yield
     except aiosmtplib.SMTPRecipientsRefused as error:
         refused = error.recipients[0]
-        raise ChannelFailed(_said(refused.code, refused.message), permanent=_is_final(refused.code)) from error
+        said = _said(refused.code, refused.message)
+        raise ChannelFailed(said, permanent=_is_final(refused.code), refused=True) from error
     except aiosmtplib.SMTPNotSupported as error:
-        raise ChannelFailed(f"the relay cannot carry this address: {_words(error.message)}", permanent=True) from error
+        said = f"the relay cannot carry this address: {_words(error.message)}"
+        raise ChannelFailed(said, permanent=True) from error
     except (aiosmtplib.SMTPAuthenticationError, aiosmtplib.SMTPSenderRefused) as error:
         # It is our own login or sender that the relay does not take: no recipient is at fault.
-        raise ChannelFailed(_said(error.code, error.message), MISCONFIGURED_SECONDS) from error
+        raise ChannelFailed(_said(error.code, error.message), MISCONFIGURED_SECONDS, refused=True) from error
     except aiosmtplib.SMTPDataError as error:
-        raise ChannelFailed(_said(error.code, error.message), permanent=_is_final(error.code)) from error
+        raise ChannelFailed(_said(error.code, error.message), permanent=_is_final(error.code), refused=True) from error
     except aiosmtplib.SMTPResponseException as error:
-        raise ChannelFailed(_said(error.code, error.message)) from error
+        raise ChannelFailed(_said(error.code, error.message), refused=True) from error
     except ssl.SSLError as error:
-        raise ChannelFailed(f"no safe connection to the relay: {error.reason}", MISCONFIGURED_SECONDS) from error
+        unsafe = isinstance(error, ssl.SSLCertVerificationError)
+        said = f"no safe connection to the relay: {error.reason}"
+        raise ChannelFailed(said, MISCONFIGURED_SECONDS, refused=unsafe) from error
     except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
-        raise ChannelFailed(f"the relay is away: {type(error).__name__}: {_words(str(error))}") from error
+        said = f"the relay is away: {type(error).__name__}: {_words(str(error))}"
+        raise ChannelFailed(said, refused=isinstance(error, aiosmtplib.SMTPConnectError)) from error
 
 
 def _is_final(code: int) -> bool:
