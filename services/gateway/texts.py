@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
+from placet.contracts.messages.conversations import LABEL_NAME_MAX, LABEL_TEXT_MAX, LABELS_MAX
 from placet.contracts.messages.jobs import JOB_LABELS
 
 M = TypeVar("M", bound=BaseModel)
@@ -64,8 +65,9 @@ def _free_label(name: str) -> str:
 
 
 #: Name and text of a label.
-LabelName = Annotated[Text, Field(min_length=1, max_length=64), AfterValidator(_free_label)]
-LabelText = Annotated[Text, Field(max_length=256)]
+LabelName = Annotated[Text, Field(min_length=1, max_length=LABEL_NAME_MAX), AfterValidator(_free_label)]
+LabelText = Annotated[Text, Field(max_length=LABEL_TEXT_MAX)]
+Labels = Annotated[dict[LabelName, LabelText], Field(max_length=LABELS_MAX, description="For rules.")]
 
 
 def storable_value(value: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from placet.contracts.ids import is_of_job, own_prefix
 from placet.contracts.messages import Message, MessagePosted
+from placet.contracts.messages.conversations import LABEL_NAME_MAX, LABEL_TEXT_MAX, LABELS_MAX
+from placet.contracts.messages.jobs import JOB_LABELS
 from placet.contracts.visitors import is_visitor_id
 
 _PREFIX = "frontend."
@@ -33,6 +35,11 @@ def why_not(message: Message, tenant: str) -> str | None:
         return f"a frontend sends no {message.type_name}"
     prefix = own_prefix(tenant)
     held = "only the gateway says that people hold a conversation, or takes a message for a decision"
+    bounds = (
+        f"a conversation has at most {LABELS_MAX} labels, with names of 1 to {LABEL_NAME_MAX} characters and texts "
+        f"of at most {LABEL_TEXT_MAX}, none of them NUL"
+    )
+    labels = message.labels.items()
     refusals = (
         (message.tenant != tenant, f"a frontend of {tenant} writes for another tenant"),
         (
@@ -46,5 +53,11 @@ def why_not(message: Message, tenant: str) -> str | None:
             not is_visitor_id(message.author.id, message.conversation_id),
             "the author's id is none that a visitor of this conversation may have",
         ),
+        (not JOB_LABELS.isdisjoint(message.labels), "labels of jobs are given by their jobs alone"),
+        (len(labels) > LABELS_MAX or not all(_is_label(*each) for each in labels), bounds),
     )
     return next((reason for refused, reason in refusals if refused), None)
+
+
+def _is_label(name: str, text: str) -> bool:
+    return 1 <= len(name) <= LABEL_NAME_MAX and len(text) <= LABEL_TEXT_MAX and "\x00" not in name + text

@@ -13,7 +13,7 @@ from placet.contracts.visitors import NAME_PATTERN, checked_visitor
 from placet.gateway.approvals.forms import ApprovalOut
 from placet.gateway.conversations.item_models import FeedItem
 from placet.gateway.conversations.rules import CallState
-from placet.gateway.texts import Body, LabelName, LabelText, Text
+from placet.gateway.texts import Body, Labels, Text
 
 
 class FeedOut(BaseModel):
@@ -28,9 +28,7 @@ class ConversationIn(Body):
 
     agent: Identifier = "default"
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$", description="ISO 639-1, for cards.")] = "en"
-    labels: Annotated[dict[LabelName, LabelText], Field(max_length=32, description="For rules.")] = Field(
-        default_factory=dict
-    )
+    labels: Labels = Field(default_factory=dict)
     visitor: Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(checked_visitor)] | None = Field(
         default=None, description="Your id of the end user, in whose name messages and decisions are made."
     )

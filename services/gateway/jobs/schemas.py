@@ -13,7 +13,7 @@ from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX
 from placet.contracts.messages.message import Identifier
 from placet.domain.reliability import Record, votes_needed
 from placet.gateway.jobs.store import Row
-from placet.gateway.texts import LabelName, LabelText, Text, saying_something
+from placet.gateway.texts import Labels, Text, saying_something
 
 _PLAN = JobPlan()
 _BUDGET = JobBudget()
@@ -89,7 +89,7 @@ class JobIn(_In):
     answer_tokens_max: Annotated[int | None, Strict(), Field(ge=1)] = None
     attempt_seconds: Annotated[int, Strict(), Field(ge=1, le=2_592_000)] = _PLAN.attempt_seconds
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
-    labels: Annotated[dict[LabelName, LabelText], Field(max_length=32)] = {}
+    labels: Labels = {}
 
     @model_validator(mode="after")
     def _can_be_won(self) -> Self:

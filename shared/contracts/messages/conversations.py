@@ -10,6 +10,8 @@ from placet.contracts.messages.message import Identifier, Message, Value
 
 #: Longest message text, in characters.
 TEXT_MAX = 32_000
+#: Labels of a conversation at most, and their longest names and texts, in characters.
+LABELS_MAX, LABEL_NAME_MAX, LABEL_TEXT_MAX = 32, 64, 256
 
 #: Who answers in a conversation: the agent; nobody, because an operator is awaited; or an operator.
 Holder = Literal["agent", "waiting", "operator"]

@@ -22,6 +22,11 @@ def written_by(kind: str, author_id: str, **changes: str) -> MessagePosted:
     return a_posted_message(**{"tenant": "acme", "conversation_id": "acme_c", "author": author, **changes})
 
 
+def labelled(**labels: str) -> MessagePosted:
+    """Return a message of acme whose conversation would have these labels."""
+    return a_posted_message(tenant="acme", conversation_id="acme_c", labels=labels)
+
+
 def delivered(key: str, *messages: Message) -> Delivery:
     """Return an envelope as it comes from the agent's queue."""
     body = an_envelope(*(an_event(message) for message in messages))
@@ -32,6 +37,11 @@ def delivered(key: str, *messages: Message) -> Delivery:
 def test_a_frontend_writes_for_visitors_of_its_tenant(author_id: str) -> None:
     """A name as an opener may give it, or the conversation's own anonymous id."""
     assert why_not(written_by("visitor", author_id), "acme") is None
+
+
+def test_a_frontend_labels_its_conversations() -> None:
+    """As many and as long as over HTTP."""
+    assert why_not(labelled(**{f"{n:064}": "x" * 256 for n in range(32)}), "acme") is None
 
 
 @pytest.mark.parametrize(
@@ -49,11 +59,18 @@ def test_a_frontend_writes_for_visitors_of_its_tenant(author_id: str) -> None:
         (written_by("visitor", "v-1", conversation_id="globex_c"), "begins with acme_"),
         (written_by("visitor", "v-1", conversation_id="c"), "begins with acme_"),
         (a_posted_message(tenant="acme", conversation_id="acme_c", held_revision=1), "only the gateway"),
+        (labelled(job="x"), "labels of jobs"),
+        (labelled(attempt="1", team="ops"), "labels of jobs"),
+        (labelled(**{f"name-{n}": "" for n in range(33)}), "at most 32 labels"),
+        (labelled(**{"": "x"}), "names of 1 to 64"),
+        (labelled(**{"n" * 65: "x"}), "names of 1 to 64"),
+        (labelled(team="x" * 257), "texts of at most 256"),
+        (labelled(team="a\x00b"), "none of them NUL"),
         (ENDED, "sends no placet.conversation.ended.v1"),
     ],
 )
 def test_a_frontend_claims_to_be_nobody_else(message: Message, why: str) -> None:
-    """No person, no group, no other conversation's visitor, no other tenant, also by its ids, and no other message."""
+    """No person, group, job or other conversation's visitor, no other tenant, also by its ids; no other message."""
     assert why in (why_not(message, "acme") or "")
 
 
