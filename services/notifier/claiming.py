@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import accumulate, pairwise
@@ -18,6 +19,25 @@ from placet.runtime.work import UnitOfWork, Work
 
 #: Addresses that one round recounts.
 PLACES = 50
+
+
+#: Part of the room that is left that one place may take: however many are silent, others find room.
+_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much may be sent now beside what is on its way."""
+
+    #: Cards and mails.
+    tries: int
+    #: Places that something is on its way to.
+    busy: Collection[str] = ()
+
+
+def place_told(delivery: Delivery) -> str:
+    """Return the place that a delivery is told at, whoever's it is: who is slow there is slow for all."""
+    return f"{delivery.address.channel} {delivery.address.recipient}"
 
 
 def _never(_delivery: Delivery) -> QuietHours | None:
@@ -37,31 +57,40 @@ class Manners:
 
 
 async def claim(
-    work: Work, claims: Claims, manners: Manners, limit: int, lease: timedelta
+    work: Work, claims: Claims, manners: Manners, room: Room, lease: timedelta
 ) -> tuple[list[list[Delivery]], bool]:
     """Claim deliveries for this worker, until the lease runs out; tell too whether more may be due.
 
     Those of one list are told at once, by one mail; all others are lists of one.
     """
-    found = await store.claimable(work, claims, limit)
+    found = await store.claimable(work, claims, room.tries, room.busy)
     hushed = hush(found, manners.hours_of, work.now)
     await store.change(work, [each.after for each in hushed])
     rest = _without(found, hushed)
     if manners.joins:
-        rest += await _company(work, rest, limit)
+        rest += await _company(work, rest)
     rest = await _with_room(work, rest, manners.limits)
     mails = joint_mails.mails_of(rest) if manners.joins else [[each] for each in rest]
+    mails = _in_part(mails, max(1, room.tries // _SHARE))
     mails = await _in_pace(work, mails, manners.per_minute)
     claimed = await store.claim(work, [each for mail in mails for each in mail], lease)
     claimed = await saying_stops(work, claimed)
     ends = list(accumulate(map(len, mails), initial=0))
-    return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == limit
+    return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == room.tries
 
 
-async def _company(work: Work, due: list[Delivery], limit: int) -> list[Delivery]:
+def _in_part(mails: list[list[Delivery]], share: int) -> list[list[Delivery]]:
+    """Return the mails without what is more than the share of its place."""
+    places: dict[str, list[list[Delivery]]] = defaultdict(list)
+    for mail in mails:
+        places[place_told(mail[0])].append(mail)
+    return [mail for its in places.values() for mail in its[:share]]
+
+
+async def _company(work: Work, due: list[Delivery]) -> list[Delivery]:
     """Return what waits for others and goes out with what is due; it is locked, and waits for no lock."""
     sharing = [each for each in due if joint_mails.may_share(each)]
-    return joint_mails.company(due, await store.company(work, sharing, limit)) if sharing else []
+    return joint_mails.company(due, await store.company(work, sharing, joint_mails.CALLS_MAX)) if sharing else []
 
 
 async def _in_pace(work: Work, mails: list[list[Delivery]], per_minute: Mapping[str, int]) -> list[list[Delivery]]:

@@ -1,14 +1,16 @@
 """Sends due cards: claim, act outside any transaction, settle.
 
-One worker for each kind of channel, so that an outage of one is nothing to the others. The cards of a round are sent
-side by side. What becomes of them is written as it comes: while one transaction writes, the next cards gather for the
-next one, so a quick channel costs one write a round and a slow one is never written late.
+One worker for each kind of channel, so that an outage of one is nothing to the others; and of one kind, who is slow
+keeps nobody else: each place that is told has a round of its own, and no more than a part of the tries. What becomes of
+cards is written as it comes: while one transaction writes, the next cards gather for the next one, so a quick channel
+costs one write a round and a slow one is never written late.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -18,9 +20,9 @@ from prometheus_client import Counter
 from placet.notifier import rules, store
 from placet.notifier.changes import change_of
 from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel
-from placet.notifier.claiming import Manners, claim
+from placet.notifier.claiming import Manners, Room, claim, place_told
 from placet.notifier.rules import Delivery, Moved, Tried
-from placet.notifier.send_round import failed_by_bug, side_by_side
+from placet.notifier.send_round import failed_by_bug, in_turns, side_by_side
 from placet.notifier.states import Event, State
 from placet.notifier.store import ALL, Claims, Pause
 from placet.notifier.store.calls import take
@@ -30,8 +32,10 @@ from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 
-#: Cards that one round claims.
-BATCH = 50
+#: Cards and mails that are on their way at once, to all places of a kind.
+AT_ONCE = 64
+#: Pause between two looks for what is due while some place is awaited, in seconds.
+LOOK_EVERY_SECONDS = 1.0
 #: How long a claimed card belongs to its worker, and how long a channel may take for it: well within that.
 LEASE_SECONDS = 60.0
 SEND_SECONDS = 20.0
@@ -56,14 +60,29 @@ class Worker:
         self._claims = claims
         self._manners = manners or Manners()
         self._send_seconds = send_seconds
-        self._settling = Batcher[Tried, None](self._settle, size_max=BATCH)
+        self._settling = Batcher[Tried, None](self._settle, size_max=AT_ONCE)
+        #: Tries of the last rounds, by the place that they are for; and whether the last look left anything due.
+        self._tries: dict[str, int] = {}
+        self._more = False
 
     async def run_once(self) -> int:
-        """Send what is due; return how many cards were tried if more may be due, else 0."""
+        """Send until nothing is due and every try has ended; return 1 if more may be due, else 0."""
+        await in_turns(self._begin, LOOK_EVERY_SECONDS)
+        return int(self._more)
+
+    async def _begin(self, busy: Collection[str]) -> Mapping[str, Iterable[Awaitable[None]]]:
+        """Claim what is due at places that nothing is on its way to; return the tries for each of these."""
+        self._tries = {place: self._tries[place] for place in busy}
+        room = Room(AT_ONCE - sum(self._tries.values()), busy)
+        if room.tries <= 0:
+            return {}
         async with self._units.begin() as work:
-            mails, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
-        await side_by_side(map(self._deliver, mails))
-        return max(1, sum(map(len, mails))) if more else 0
+            mails, self._more = await claim(work, self._claims, self._manners, room, timedelta(seconds=LEASE_SECONDS))
+        begun: dict[str, list[list[Delivery]]] = defaultdict(list)
+        for mail in mails:
+            begun[place_told(mail[0])].append(mail)
+        self._tries |= {place: len(its) for place, its in begun.items()}
+        return {place: map(self._deliver, its) for place, its in begun.items()}
 
     async def _deliver(self, together: list[Delivery]) -> None:
         tried = await self._send(together)

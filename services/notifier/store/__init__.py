@@ -80,9 +80,12 @@ async def note(work: Work, deliveries: Sequence[Delivery]) -> None:
         await work.connection.execute(statements.NOTE, {"noted": [_row(each) for each in deliveries]})
 
 
-async def claimable(work: Work, claims: Claims, limit: int) -> list[Delivery]:
-    """Lock and return due deliveries that nobody sends and whose channel does not rest, the longest due first."""
-    asked = {"kinds": list(claims.kinds), "known": claims.among, "most": limit}
+async def claimable(work: Work, claims: Claims, limit: int, busy: Collection[str]) -> list[Delivery]:
+    """Lock and return due deliveries that nobody sends and whose channel does not rest, the longest due first.
+
+    `busy` are places that are passed over, as `<channel> <recipient>`.
+    """
+    asked = {"kinds": list(claims.kinds), "known": claims.among, "most": limit, "busy": list(busy)}
     return [_delivery(row) for row in await work.connection.execute(statements.CLAIMABLE, asked)]
 
 

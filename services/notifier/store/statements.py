@@ -121,9 +121,11 @@ def _claimable() -> sa.Select[Any]:
         .correlate(DELIVERIES)
         .exists()
     )
+    place = DELIVERIES.c.channel.concat(sa.literal_column("' '")).concat(DELIVERIES.c.recipient)
+    free = place != sa.all_(sa.bindparam("busy", type_=pg.ARRAY(sa.Text)))
     return (
         sa.select(DELIVERIES)
-        .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), _unleased(), ours, sa.not_(pausing))
+        .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), _unleased(), ours, free, sa.not_(pausing))
         .order_by(DELIVERIES.c.due_at, DELIVERIES.c.approval_id, DELIVERIES.c.delivery_id)
         .limit(sa.bindparam("most", type_=sa.Integer))
         .with_for_update(skip_locked=True)

@@ -23,7 +23,7 @@ from placet.notifier.rules import RETRY_SECONDS
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
 from placet.notifier.store.calls import take
-from placet.notifier.worker import BATCH, Worker
+from placet.notifier.worker import AT_ONCE, Worker
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import Arrival, Consumer, read_envelope
 from placet.runtime.database import Restored
@@ -352,20 +352,52 @@ async def test_a_card_that_was_revised_while_it_was_sent_is_sent_again(replica: 
     worker = Worker(replica.units, {"wall": wall})
     await replica.send(news)
     await worker.run_once()
-    assert ["due"] == [row["state"] for row in await replica.rows(STATES)]
-    await worker.run_once()
     assert [("pending", 1), ("approved", 2)] == wall.sent
 
 
 async def test_a_round_writes_its_cards_in_one_transaction(replica: Replica) -> None:
-    """Fifty cards of a quick channel cost one write, and a full round says that more may be due."""
+    """The cards of a round of a quick place cost one write: a quarter of all that are on their way at once."""
     wall = Wall()
     worker = Worker(replica.units, {"wall": wall})
-    await replica.send(*(opened("wall") for _ in range(BATCH)))
-    assert BATCH == await worker.run_once()
+    await replica.send(*(opened("wall") for _ in range(AT_ONCE)))
     assert 0 == await worker.run_once()
     writers = await replica.rows("SELECT DISTINCT xmin::text FROM notifier.deliveries WHERE state = 'sent'")
-    assert (BATCH, 1) == (len(wall.sent), len(writers))
+    assert (AT_ONCE, 4) == (len(wall.sent), len(writers))
+
+
+class Halls(Wall):
+    """Walls by name, one of which is silent until it is told otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer, self.other_is_told = asyncio.Event(), asyncio.Event()
+        self.silent = 0
+
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
+        """Note the card, of the silent one when it answers."""
+        if address.channel == "wall:silent":
+            self.silent += 1
+            await self.answer.wait()
+        else:
+            self.other_is_told.set()
+        return await super().send(card, address, reference, key=key)
+
+
+async def test_a_silent_place_keeps_nobody_else(replica: Replica) -> None:
+    """Many cards for it that were due first leave room, and what comes for another place meanwhile is told."""
+    halls = Halls()
+    for _ in range(2):
+        await replica.send(*(opened("wall:silent") for _ in range(AT_ONCE)))
+    sending = asyncio.create_task(Worker(replica.units, {"wall": halls}).run_once())
+    async with asyncio.timeout(20):
+        for _ in range(2):
+            await replica.send(opened("wall:quick"))
+            await halls.other_is_told.wait()
+            halls.other_is_told.clear()
+        waiting = halls.silent
+        halls.answer.set()
+        await sending
+    assert (AT_ONCE // 4, 2 * AT_ONCE + 2) == (waiting, len(halls.sent))
 
 
 async def test_two_workers_share_the_cards(replica: Replica) -> None:

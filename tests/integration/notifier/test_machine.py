@@ -494,7 +494,7 @@ async def test_a_worker_whose_card_another_one_has_writes_nothing(replica: Repli
     """Its lease ran out while it sent, and somebody else claimed the card: what it found out is not kept."""
     await replica.send(opened("wall", expires_at=LATER))
     async with replica.units.begin() as work:
-        found = await store.claimable(work, store.ALL, 10)
+        found = await store.claimable(work, store.ALL, 10, busy=())
         first = await store.claim(work, found, timedelta(seconds=60))
     async with replica.units.begin() as work:
         second = await store.claim(work, first, timedelta(seconds=60))
