@@ -40,6 +40,7 @@ LOOK_EVERY_SECONDS = 1.0
 LEASE_SECONDS = 60.0
 SEND_SECONDS = 20.0
 
+FAILED = Counter("placet_delivery_tries_failed_total", "Tries of cards that are made again.", ["channel"])
 GIVEN_UP = Counter("placet_deliveries_given_up_total", "Cards that a channel could not show.", ["channel"])
 
 
@@ -64,6 +65,8 @@ class Worker:
         #: Tries of the last rounds, by the place that they are for; and whether the last look left anything due.
         self._tries: dict[str, int] = {}
         self._more = False
+        #: Channels whose last try failed.
+        self._failing: set[str] = set()
 
     async def run_once(self) -> int:
         """Send until nothing is due and every try has ended; return 1 if more may be due, else 0."""
@@ -86,6 +89,7 @@ class Worker:
 
     async def _deliver(self, together: list[Delivery]) -> None:
         tried = await self._send(together)
+        self._tell_of_channel(tried[0])
         await side_by_side(self._settling.submit(each) for each in tried)
 
     async def _send(self, together: list[Delivery]) -> list[Tried]:
@@ -118,6 +122,18 @@ class Worker:
             return await channel.send_joint([each.card for each in together], first.address, key=first.key)
         shown = [channel.send(each.card, each.address, each.reference, key=each.key) for each in together]
         return [await each for each in shown]
+
+    def _tell_of_channel(self, tried: Tried) -> None:
+        """Say when a channel begins to fail, and when it works again: cards are only given up long after."""
+        channel = tried.claimed.address.channel
+        if tried.error and not tried.permanent:
+            FAILED.labels(tried.claimed.address.kind).inc()
+            if channel not in self._failing:
+                log.warning("channel.failing", channel=channel, reason=tried.error)
+                self._failing.add(channel)
+        elif not tried.error and channel in self._failing:
+            log.info("channel.works", channel=channel)
+            self._failing.remove(channel)
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""

@@ -6,6 +6,7 @@ where a try did not come to its end they are searched before they are posted aga
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -81,7 +82,9 @@ class SlackChannel:
             )
             for each in slack.teams
         }
+        #: Channels by team and name; and those that are being looked up, once for all who ask meanwhile.
         self._names: dict[tuple[str, str], str] = {}
+        self._looked_up: dict[tuple[str, str], asyncio.Task[str]] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -234,9 +237,13 @@ class SlackChannel:
             teams = {each.team for person in people for each in person.slack if each.user == wanted}
             if teams and team.team not in teams:
                 raise ChannelFailed(f"the Slack user {wanted} is in another workspace", permanent=True)
-        if (team.team, wanted) not in self._names:
-            self._names[team.team, wanted] = await _resolve(client, wanted)
-        return self._names[team.team, wanted]
+        name = (team.team, wanted)
+        if name not in self._names:
+            if name not in self._looked_up:
+                self._looked_up[name] = asyncio.create_task(_resolve(client, wanted))
+                self._looked_up[name].add_done_callback(lambda _: self._looked_up.pop(name))
+            self._names[name] = await asyncio.shield(self._looked_up[name])
+        return self._names[name]
 
     async def _find(self, client: AsyncWebClient, where: str, mark: str, *, thread: str = "") -> str:
         """Return the time stamp of our own message with a mark; empty where there is none or we may not look."""

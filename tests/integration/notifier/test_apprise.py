@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
 
 from placet.notifier.channels import Address, ChannelFailed
-from placet.notifier.channels.apprise import AppriseChannel
+from placet.notifier.channels.apprise import UNANSWERED_MAX, AppriseChannel
 from placet.notifier.drawing import Pen, first_card, over
 from tests.support.cards import closed, opened
 from tests.support.webhook_server import Receiver, a_receiver
@@ -76,6 +79,51 @@ async def test_a_place_that_was_never_told_is_told_whatever_happened_since(happe
         await channel.send(replace(card, happened=happened), PLACE, shown.reference, key="3")
     told = [json.loads(each.body)["title"] for each in receiver.heard[failed:]]
     assert ["Wartet auf eine Entscheidung: create_pay_link"] == told
+
+
+@asynccontextmanager
+async def a_trickle() -> AsyncIterator[tuple[str, asyncio.Queue[None]]]:
+    """Run a place whose answers never end; yield its URL, and a queue with an element for each request."""
+    asked, over, trickling = asyncio.Queue[None](), asyncio.Event(), list[asyncio.Task[None]]()
+
+    async def trickle(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+        while not over.is_set():
+            writer.write(b".")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), 0.2)
+        writer.close()
+        await writer.wait_closed()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.put_nowait(None)
+        trickling.append(asyncio.create_task(trickle(writer)))
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        try:
+            yield f"json://127.0.0.1:{server.sockets[0].getsockname()[1]}/", asked
+        finally:
+            over.set()
+            await asyncio.gather(*trickling)
+
+
+async def test_a_place_whose_answers_never_end_keeps_no_other() -> None:
+    """Many of its requests hang, and when it has had enough no more are sent; the others are told as ever."""
+    card = first_card(opened(), PEN, ())
+    async with a_receiver() as receiver, a_trickle() as (url, asked):
+        channel = AppriseChannel({"slow": SecretStr(url), "teams": SecretStr(receiver.url.replace("http:", "json:"))})
+        slow = Address("apprise:slow", "slow")
+        hanging = [asyncio.create_task(channel.send(card, slow, None, key="1")) for _ in range(UNANSWERED_MAX)]
+        for _ in hanging:
+            await asked.get()
+        with pytest.raises(ChannelFailed) as caught:
+            await channel.send(card, slow, None, key="2")
+        await channel.send(card, PLACE, None, key="3")
+        for each in hanging:
+            each.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+    assert (True, 1, True) == (caught.value.refused, len(receiver.heard), asked.empty())
 
 
 @pytest.mark.parametrize("urls", [{}, {"teams": SecretStr("nonsense://")}])

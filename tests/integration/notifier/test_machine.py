@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import structlog
 
 from placet.contracts.messages import ApprovalOpened, RetryDelivery
 from placet.domain.directory import Directory
@@ -445,6 +446,18 @@ async def test_many_cards_that_were_given_up_keep_no_other_from_being_seen_to(re
     await see_to_untold(replica.units)
     alerted = await replica.rows("SELECT approval_id FROM notifier.deliveries WHERE alerted")
     assert [{"approval_id": "alone"}] == alerted
+
+
+async def test_a_channel_that_fails_says_so_at_once_and_once(replica: Replica) -> None:
+    """Operators need not wait until cards are given up; that it works again is a line, too."""
+    worker = Worker(replica.units, {"wall": Board(*(ChannelFailed("it rains") for _ in range(3)))})
+    with structlog.testing.capture_logs() as lines:
+        await replica.send(opened("wall"), opened("wall"))
+        for _ in range(3):
+            await worker.run_once()
+            await replica.execute(HURRY)
+    told = [(line["event"], line["log_level"], line.get("reason")) for line in lines if "channel" in line["event"]]
+    assert [("channel.failing", "warning", "it rains"), ("channel.works", "info", None)] == told
 
 
 async def test_tries_end_where_a_channel_only_ever_asks_for_rests(replica: Replica) -> None:

@@ -95,6 +95,13 @@ async def test_a_rule_names_a_place_by_id_or_name(scene: Scene, recipient: str, 
     assert scene.methods().count("conversations.list") <= 2
 
 
+async def test_cards_that_come_at_once_look_a_channel_up_once(scene: Scene) -> None:
+    """However many wait when a notifier starts: Slack lists channels some twenty times a minute."""
+    cards = [a_card(approval_id=f"approval-{number}") for number in range(5)]
+    await asyncio.gather(*(scene.send(each, address=Address("slack:#ops", "#ops")) for each in cards))
+    assert 1 == scene.methods().count("conversations.list")
+
+
 async def test_a_person_is_asked_in_their_direct_messages(scene: Scene) -> None:
     """A user id opens the conversation with them; updates go where the answer said the card is."""
     address = Address("slack:U0ADA000", "U0ADA000")

@@ -88,6 +88,8 @@ def _failures() -> Iterator[None]:
         said = f"no safe connection to the relay: {error.reason}"
         raise ChannelFailed(said, MISCONFIGURED_SECONDS, refused=unsafe) from error
     except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
+        if "STARTTLS extension not supported" in str(error):
+            raise ChannelFailed("the relay offers no STARTTLS", MISCONFIGURED_SECONDS, refused=True) from error
         said = f"the relay is away: {type(error).__name__}: {_words(str(error))}"
         raise ChannelFailed(said, refused=isinstance(error, aiosmtplib.SMTPConnectError)) from error
 
