@@ -20,7 +20,7 @@ from placet.gateway.conversations.listeners import while_allowed
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import no_cursor
+from placet.gateway.http.pages import Page, no_cursor
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -86,10 +86,9 @@ class HistoryRowOut(BaseModel):
     detail: Any
 
 
-class HistoryPage(BaseModel):
+class HistoryPage(Page[HistoryRowOut]):
     """Changes, newest first."""
 
-    items: list[HistoryRowOut]
     next: str | None = Field(
         default=None,
         description=f"Cursor of the next page; null on the last. A page looks through {history.LOOKED_AT} rows of each "

@@ -18,7 +18,7 @@ from placet.gateway.admin import store
 from placet.gateway.http.callers import After, CallerOf, DepsOf
 from placet.gateway.http.callers import Limit as Rows
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.pages import Page, cursor_of, next_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
@@ -46,11 +46,8 @@ class LimitOut(BaseModel):
     windows: list[WindowOut] = Field(description="The rulebook's limits; empty where it has none such any more.")
 
 
-class LimitPage(BaseModel):
+class LimitPage(Page[LimitOut]):
     """Counters, those used last first."""
-
-    items: list[LimitOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 @router.get("", response_model=LimitPage, responses=described(400, 401, 403, 503))

@@ -22,7 +22,7 @@ from placet.gateway.conversations.items import arguments_value
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.pages import Page, cursor_of, next_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -89,11 +89,8 @@ class WholeLetterOut(LetterOut):
     body: str
 
 
-class LetterPage(BaseModel):
+class LetterPage(Page[LetterOut]):
     """Dead letters, newest first."""
-
-    items: list[LetterOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 class LetterActionSent(BaseModel):
@@ -178,11 +175,8 @@ class DeliveryOut(BaseModel):
     updated_at: datetime
 
 
-class DeliveryPage(BaseModel):
+class DeliveryPage(Page[DeliveryOut]):
     """Deliveries, the newest change first."""
-
-    items: list[DeliveryOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 class DeliveryRetrySent(BaseModel):
@@ -233,11 +227,8 @@ class WebhookEventOut(BaseModel):
     created_at: datetime
 
 
-class WebhookEventPage(BaseModel):
+class WebhookEventPage(Page[WebhookEventOut]):
     """Events for webhooks, the newest first."""
-
-    items: list[WebhookEventOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 class WebhookRetrySent(BaseModel):
@@ -303,11 +294,8 @@ class GrantOut(BaseModel):
     void_reason: str | None = Field(default=None, description="How the tool is not the approved one.")
 
 
-class GrantPage(BaseModel):
+class GrantPage(Page[GrantOut]):
     """Grants, newest first."""
-
-    items: list[GrantOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 class Revoking(BaseModel):

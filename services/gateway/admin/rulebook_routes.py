@@ -15,6 +15,7 @@ from placet.gateway.admin.store import ACTIVATIONS
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described, problem
+from placet.gateway.http.pages import Page
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -80,11 +81,8 @@ class ActivationOut(BaseModel):
     )
 
 
-class ActivationPage(BaseModel):
+class ActivationPage(Page[ActivationOut]):
     """Activations, newest first."""
-
-    items: list[ActivationOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 @router.get("/activations", response_model=ActivationPage, responses=described(400, 401, 403, 503))

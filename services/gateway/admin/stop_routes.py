@@ -17,7 +17,7 @@ from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.pages import Page, cursor_of, next_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -83,11 +83,8 @@ class EmergencyStopOut(BaseModel):
     )
 
 
-class EmergencyStopPage(BaseModel):
+class EmergencyStopPage(Page[EmergencyStopOut]):
     """Stops, newest first."""
-
-    items: list[EmergencyStopOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 @router.get("", response_model=EmergencyStopPage, responses=described(400, 401, 403, 503))

@@ -27,6 +27,7 @@ from placet.domain.directory import Directory
 from placet.gateway.approvals.decisions import Ask
 from placet.gateway.approvals.held import held_of, is_large
 from placet.gateway.conversations.items import arguments_value
+from placet.gateway.http.pages import Page
 from placet.gateway.store.read import Row
 from placet.gateway.texts import Body, Text, storable_value
 
@@ -104,11 +105,8 @@ class ApprovalOut(BaseModel):
     cancel_asked_at: datetime | None = None
 
 
-class ApprovalPage(BaseModel):
+class ApprovalPage(Page[ApprovalOut]):
     """Approvals, newest first."""
-
-    items: list[ApprovalOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 CallId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -25,7 +25,7 @@ from placet.gateway.conversations.rules import call_status
 from placet.gateway.conversations.store import note_words
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of, next_of, place_of
+from placet.gateway.http.pages import Page, cursor_of, next_of, place_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
@@ -109,10 +109,9 @@ class CallLineOut(BaseModel):
     answered_at: datetime | None = None
 
 
-class CallPage(BaseModel):
+class CallPage(Page[CallLineOut]):
     """Calls, newest first."""
 
-    items: list[CallLineOut]
     next: str | None = Field(
         default=None,
         description="Cursor of the next page; null on the last. A page that is narrowed looks through "

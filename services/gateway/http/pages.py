@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, Field
 
 from placet.contracts.errors import Refused
 from placet.gateway.http.errors import invalid_request
 from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 from placet.gateway.store.read import Row
 
+T = TypeVar("T")
+
 #: A number that PostgreSQL's bigint holds.
 _PLACE = re.compile(r"[0-9]{1,18}")
+
+
+class Page(BaseModel, Generic[T]):
+    """One page of a list."""
+
+    items: list[T]
+    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 def cursor_of(text: str | None) -> Cursor | None:

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, BaseModel, Field, Strict, model_validator
 
 from placet.contracts.messages import JobBudget, JobPlan, JobTask
 from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX, TASKS_MAX, Name
 from placet.contracts.messages.message import Identifier
 from placet.domain.reliability import Record, votes_needed
+from placet.gateway.http.pages import Page
 from placet.gateway.jobs.store import Row
-from placet.gateway.texts import Labels, Text, saying_something
+from placet.gateway.texts import Body, Labels, Text, saying_something
 
 _PLAN = JobPlan()
 _BUDGET = JobBudget()
@@ -24,24 +25,20 @@ OVER = frozenset({"done", "failed", "cancelled"})
 ChangesName = Literal["staged", "waiting", "committed", "partly_committed", "conflicted", "unknown", "discarded"]
 
 
-class _In(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
 def _once(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-class TaskIn(_In):
+class TaskIn(Body):
     """One task of a division made before."""
 
     id: Name
     task: Annotated[Text, Field(min_length=1, max_length=TASK_TEXT_MAX), AfterValidator(saying_something)]
-    needs: Annotated[list[Name], Field(max_length=64)] = []
-    produces: Annotated[list[Name], Field(max_length=64)] = []
+    needs: Annotated[list[Name], Field(max_length=64)] = Field(default_factory=list)
+    produces: Annotated[list[Name], Field(max_length=64)] = Field(default_factory=list)
 
 
-class BudgetIn(_In):
+class BudgetIn(Body):
     """What a job may use up."""
 
     tokens: Annotated[int | None, Strict(), Field(ge=1, description="Of all attempts; none: any number.")] = None
@@ -55,7 +52,7 @@ class BudgetIn(_In):
         return self
 
 
-class JobIn(_In):
+class JobIn(Body):
     """A job."""
 
     id: Annotated[
@@ -71,7 +68,7 @@ class JobIn(_In):
     root: Annotated[Text, Field(max_length=1_024)] = ""
     outputs: Annotated[
         list[Name], AfterValidator(_once), Field(max_length=64, description="What it must produce, each once.")
-    ] = []
+    ] = Field(default_factory=list)
     tasks: Annotated[
         list[TaskIn] | None, Field(max_length=TASKS_MAX, description="A division made before; null: the agent divides.")
     ] = None
@@ -89,7 +86,7 @@ class JobIn(_In):
     answer_tokens_max: Annotated[int | None, Strict(), Field(ge=1)] = None
     attempt_seconds: Annotated[int, Strict(), Field(ge=1, le=2_592_000)] = _PLAN.attempt_seconds
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
-    labels: Labels = {}
+    labels: Labels = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _can_be_won(self) -> Self:
@@ -143,11 +140,8 @@ class JobOut(BaseModel):
     ended_at: datetime | None
 
 
-class JobPage(BaseModel):
+class JobPage(Page[JobOut]):
     """Jobs, newest first."""
-
-    items: list[JobOut]
-    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
 class AttemptOut(BaseModel):
