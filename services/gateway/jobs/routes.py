@@ -129,7 +129,10 @@ async def list_all(
     after: Cursor = None,
 ) -> JobPage:
     """List the jobs that you may see, newest first."""
-    whose = whose_jobs(caller)
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
+    if caller.conversation_id is not None:
+        raise _no_job()
+    whose = None if caller.sees_job(None) else caller.person
     async with reading(deps.runtime.database) as connection:
         cursor = cursor_of(after)
         rows = await store.list_jobs(connection, caller.tenant, whose=whose, state=state, after=cursor, limit=limit + 1)
@@ -182,7 +185,8 @@ async def follow(
             async for entry in entries:
                 if isinstance(entry, Item):
                     yield item_frame(entry)
-                    if entry.id >= job["log_seq"] if over else _is_end(entry):
+                    is_end = str(entry.type) == "job" and entry.data.get("state") in OVER
+                    if entry.id >= job["log_seq"] if over else is_end:
                         return
                 elif entry is None:
                     yield HEARTBEAT
@@ -211,17 +215,6 @@ async def read_attempt(
         if conversation_id is None:
             raise Refused("There is no such attempt.", status=404, kind="not-found")
         return _log_out(await read_conversation(connection, caller.tenant, conversation_id, after, limit), after)
-
-
-def whose_jobs(caller: Caller) -> str | None:
-    """Return who asked for the jobs that the caller may see: themselves, or None for everybody of the tenant.
-
-    Raises Refused: 403 without a scope, 404 for the token of a conversation.
-    """
-    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
-    if caller.conversation_id is not None:
-        raise _no_job()
-    return None if caller.sees_job(None) else caller.person
 
 
 async def found_job(deps: Deps, caller: Caller, job_id: str) -> store.Row:
@@ -258,10 +251,6 @@ async def cancel_job(deps: Deps, caller: Caller, job_id: str) -> dict[str, Any]:
 def _log_out(items: list[Item], after: int) -> LogOut:
     lines = [LineOut(id=each.id, type=each.type, at=str(each.at), data=each.data) for each in items]
     return LogOut(items=lines, last_event_id=lines[-1].id if lines else after)
-
-
-def _is_end(line: Item) -> bool:
-    return str(line.type) == "job" and line.data.get("state") in OVER
 
 
 def _no_job() -> Refused:

@@ -28,7 +28,7 @@ from placet.gateway.web.editing import edit_form
 from placet.gateway.web.plans import MoreIsLeftOut, left_in, without_left_out
 from placet.gateway.web.render import Posted, SignedIn, form_model, render
 from placet.gateway.web.shown import shown_calls, tools_of
-from placet.gateway.web.waiting import waiting_of
+from placet.gateway.web.waiting import cards_of
 from placet.gateway.workspaces.plans import plans_of
 from placet.surfaces.duty import DutyNow
 from placet.surfaces.texts import text
@@ -158,9 +158,7 @@ async def _card(
     left: Collection[str] = (),
 ) -> HTMLResponse:
     (approval,) = await approvals_out([row], deps.directory())
-    edit, tools = None, await tools_of(deps.settings.rulebook)
-    async with reading(deps.runtime.database) as connection:
-        (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
+    (card,), edit = await cards_of(deps, caller, [row]), None
     may_decide = caller.may(Scope.DECIDE) and card.mine
     if place == "chat" and may_decide and card.open:
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed)

@@ -38,7 +38,7 @@ from placet.gateway.web.asked import ALL, PAGE, Asked, asked_of, chips_of, facet
 from placet.gateway.web.cards import do_as_asked
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.shown import tools_of
-from placet.gateway.web.waiting import DIFFERING_MAX, Group, Waiting, grouped, waiting_of
+from placet.gateway.web.waiting import DIFFERING_MAX, Group, Waiting, cards_of, grouped, waiting_of
 from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
@@ -97,7 +97,7 @@ async def cards(deps: DepsOf, caller: SignedIn, seen: Seen) -> HTMLResponse:
     revisions = dict(each.split(".") for each in seen)
     rows = await _rows(deps, caller, list(revisions))
     news = [row for row in rows if row["state"] != "pending" or str(row["revision"]) != revisions[row["approval_id"]]]
-    found = await _with_votes(deps, caller, news)
+    found = await cards_of(deps, caller, news)
     return render("inbox_cards.html", cards=found, caller=caller, back="/inbox")
 
 
@@ -106,7 +106,7 @@ async def decide_in_place(deps: DepsOf, caller: SignedIn, approval_id: PathId, f
     """Decide a card of the list, and show it as it is then; what went wrong stands on the card."""
     caller.need(Scope.DECIDE)
     notice = await do_as_asked(deps, caller, await deps.decisions.find(caller, approval_id), form)
-    (found,) = await _with_votes(deps, caller, [await deps.decisions.find(caller, approval_id)])
+    (found,) = await cards_of(deps, caller, [await deps.decisions.find(caller, approval_id)])
     return render("inbox_card.html", card=found, caller=caller, back="/inbox", notice=notice)
 
 
@@ -221,7 +221,7 @@ def _sections(
 
 async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Waiting]:
     """Return the cards of these approvals that exist for the caller, in this order."""
-    return list(await _with_votes(deps, caller, await _rows(deps, caller, approval_ids)))
+    return list(await cards_of(deps, caller, await _rows(deps, caller, approval_ids)))
 
 
 async def _rows(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Row]:
@@ -229,12 +229,6 @@ async def _rows(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Row
         found = await load_approvals(connection, [(caller.tenant, each) for each in approval_ids])
     rows = [found[key] for each in approval_ids if (key := (caller.tenant, each)) in found]
     return [row for row in rows if caller.sees(row["conversation_id"])]
-
-
-async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Waiting, ...]:
-    tools = await tools_of(deps.settings.rulebook)
-    async with reading(deps.runtime.database) as connection:
-        return await waiting_of(connection, caller, rows, deps.directory(), tools)
 
 
 def _item(checked: str, verb: str, reason: str) -> tuple[str, Ask] | None:

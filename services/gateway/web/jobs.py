@@ -10,10 +10,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.gateway.conversations.service import may_open
 from placet.gateway.http.callers import After, DepsOf, PathId
-from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.identity.keys import Scope
 from placet.gateway.jobs import store
-from placet.gateway.jobs.routes import cancel_job, whole_job, whose_jobs
+from placet.gateway.jobs.routes import cancel_job, list_all, whole_job
 from placet.gateway.store import reading
 from placet.gateway.web.job_picture import picture
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, render
@@ -30,17 +29,8 @@ TRIED_MAX = 200
 @router.get("")
 async def show_list(deps: DepsOf, caller: SignedIn, cursor: After = None) -> HTMLResponse:
     """Show the jobs that the caller may see, newest first."""
-    whose, place = whose_jobs(caller), cursor_of(cursor)
-    async with reading(deps.runtime.database) as connection:
-        found = await store.list_jobs(connection, caller.tenant, whose=whose, state=None, after=place, limit=PAGE + 1)
-    return render(
-        "jobs.html",
-        caller=caller,
-        here="jobs",
-        found=found[:PAGE],
-        following=next_of(found, PAGE, "created_at", "job_id"),
-        cursor=cursor,
-    )
+    page = await list_all(deps, caller, None, PAGE, cursor)
+    return render("jobs.html", caller=caller, here="jobs", found=page.items, following=page.next, cursor=cursor)
 
 
 @router.get("/{job_id}")

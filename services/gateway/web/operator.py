@@ -6,6 +6,7 @@ Everything works without scripts: each button is a form that changes and leads b
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -20,13 +21,10 @@ from placet.gateway.conversations.items import READ_BY_PEOPLE
 from placet.gateway.conversations.store import find_conversation, tail
 from placet.gateway.dialects.posted import MESSAGE_ID
 from placet.gateway.http.callers import After, DepsOf, PathId
-from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.operators.routes import HeldState
+from placet.gateway.operators.routes import HeldState, list_them
 from placet.gateway.operators.service import Answer
-from placet.gateway.operators.store import list_held
-from placet.gateway.states import State
 from placet.gateway.store import reading
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.words import title_of
@@ -47,21 +45,17 @@ Narrowed = Annotated[HeldState | None, Query()]
 @router.get("")
 async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cursor: After = None) -> HTMLResponse:
     """Show the conversations that people hold, those held last first."""
-    caller.need(Scope.OPERATE)
-    state = State(holder) if holder else None
-    async with reading(deps.runtime.database) as connection:
-        found = await list_held(connection, caller.tenant, state, after=cursor_of(cursor), limit=PAGE + 1)
-    following = next_of(found, PAGE, "held_since", "conversation_id")
+    page = await list_them(deps, caller, holder, PAGE, cursor)
     return render(
         "operator.html",
         caller=caller,
         here="operator",
-        found=found[:PAGE],
+        found=page.items,
         narrowed=holder or "",
         cursor=cursor,
         address=_address(holder, cursor),
         newest=_address(holder, None),
-        following=_address(holder, following) if following else None,
+        following=_address(holder, page.next) if page.next else None,
     )
 
 
@@ -74,21 +68,13 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: PathId) -> HTMLR
 @router.post("/{conversation_id}/takeover")
 async def take_over(deps: DepsOf, caller: SignedIn, conversation_id: PathId, _: Posted) -> Response:
     """Take a conversation over; where another operator was faster, the page says who."""
-    try:
-        await deps.operators.take_over(caller, conversation_id)
-    except Refused as refusal:
-        return await _refused(deps, caller, conversation_id, refusal)
-    return _back(conversation_id)
+    return await _after(deps.operators.take_over(caller, conversation_id), deps, caller, conversation_id)
 
 
 @router.post("/{conversation_id}/release")
 async def release(deps: DepsOf, caller: SignedIn, conversation_id: PathId, _: Posted) -> Response:
     """Give a conversation back to the agent."""
-    try:
-        await deps.operators.release(caller, conversation_id)
-    except Refused as refusal:
-        return await _refused(deps, caller, conversation_id, refusal)
-    return _back(conversation_id)
+    return await _after(deps.operators.release(caller, conversation_id), deps, caller, conversation_id)
 
 
 @router.post("/{conversation_id}/end")
@@ -116,6 +102,14 @@ async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: 
     except Refused as refusal:
         fault = refusal
     return await _refused(deps, caller, conversation_id, fault, text) if fault else _back(conversation_id)
+
+
+async def _after(move: Awaitable[object], deps: DepsOf, caller: Caller, conversation_id: str) -> Response:
+    try:
+        await move
+    except Refused as refusal:
+        return await _refused(deps, caller, conversation_id, refusal)
+    return _back(conversation_id)
 
 
 def _fault_of(text: str, language: str) -> Refused | None:

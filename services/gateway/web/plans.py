@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse
 from starlette.datastructures import FormData
 
-from placet.contracts.errors import Refused
 from placet.domain.cut_diff import not_shown
 from placet.gateway.approvals.decisions import Ask
 from placet.gateway.approvals.leaving_out import arguments_without
@@ -19,7 +18,8 @@ from placet.gateway.http.deps import Deps
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.web.render import PageRoute, SignedIn, render
-from placet.gateway.workspaces.store import load_diffs, load_entry_arguments
+from placet.gateway.workspaces.routes import diffs_of, no_change
+from placet.gateway.workspaces.store import load_entry_arguments
 from placet.surfaces.plan import diff_lines, is_commit
 from placet.surfaces.texts import text
 
@@ -70,7 +70,7 @@ async def arguments(deps: DepsOf, caller: SignedIn, conversation_id: PathId, cal
         await check_for(connection, caller, conversation_id)
         found = await load_entry_arguments(connection, caller.tenant, conversation_id, call_id)
     if found is None:
-        raise Refused("There is no such staged change.", status=404, kind="not-found")
+        raise no_change()
     return render("all_arguments.html", caller=caller, arguments=found)
 
 
@@ -79,11 +79,9 @@ async def diff(
     deps: DepsOf, caller: SignedIn, conversation_id: PathId, call_id: PathId, ordinal: Ordinal
 ) -> HTMLResponse:
     """Show one diff of one staged entry."""
-    async with reading(deps.runtime.database) as connection:
-        await check_for(connection, caller, conversation_id)
-        found = await load_diffs(connection, caller.tenant, conversation_id, call_id)
+    found = await diffs_of(deps, caller, conversation_id, call_id)
     change = next((row for row in found if row["ordinal"] == ordinal), None)
     if change is None:
-        raise Refused("There is no such staged change.", status=404, kind="not-found")
+        raise no_change()
     shown = {"lines": diff_lines(change["diff"]), "cut": change["cut"], "more": not_shown(change)}
     return render("diff.html", caller=caller, change=change, **shown)

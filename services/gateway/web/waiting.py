@@ -19,9 +19,11 @@ from placet.gateway.approvals.forms import ApprovalOut, approvals_out
 from placet.gateway.approvals.mine import decidable
 from placet.gateway.approvals.store.comments import count_comments
 from placet.gateway.approvals.voting import Counted, count_votes, ways_words
+from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
+from placet.gateway.store import reading
 from placet.gateway.store.read import Row, list_untold
-from placet.gateway.web.shown import Shown, shown_calls
+from placet.gateway.web.shown import Shown, shown_calls, tools_of
 from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
 from placet.surfaces.duty import DutyNow
@@ -174,6 +176,13 @@ async def waiting_of(
         )
         for row, out, rule in zip(rows, outs, rules, strict=True)
     )
+
+
+async def cards_of(deps: Deps, caller: Caller, rows: Sequence[Row]) -> tuple[Waiting, ...]:
+    """Return approvals as `waiting_of` does, for who has no connection open."""
+    tools = await tools_of(deps.settings.rulebook)
+    async with reading(deps.runtime.database) as connection:
+        return await waiting_of(connection, caller, rows, deps.directory(), tools)
 
 
 def grouped(cards: Iterable[Waiting], *, whole: bool = False) -> tuple[Group, ...]:

@@ -141,11 +141,7 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) 
 @router.get("/{conversation_id}/workspace/entries/{call_id}/diff", responses=described(401, 403, 404, 503))
 async def diff(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, call_id: PathId) -> EntryDiffOut:
     """Show what one staged entry changes, as unified diffs; 404 for one that changes nothing by itself."""
-    async with reading(deps.runtime.database) as connection:
-        await check_for(connection, caller, conversation_id)
-        found = await load_diffs(connection, caller.tenant, conversation_id, call_id)
-    if not found:
-        raise Refused("There is no such staged change.", status=404, kind="not-found")
+    found = await diffs_of(deps, caller, conversation_id, call_id)
     return EntryDiffOut(id=call_id, changes=[DiffOut.model_validate(row) for row in found])
 
 
@@ -181,6 +177,21 @@ async def discard(
             await note_words(work.connection, (caller.tenant, conversation_id), caller.writers)
         work.emit(word)
     return AskedOut(conversation_id=conversation_id, workspace_id=workspace["workspace_id"], asked="discard")
+
+
+async def diffs_of(deps: Deps, caller: Caller, conversation_id: str, call_id: str) -> Sequence[Row]:
+    """Return what one staged call changes, with its diffs; raise Refused (403, 404)."""
+    async with reading(deps.runtime.database) as connection:
+        await check_for(connection, caller, conversation_id)
+        found = await load_diffs(connection, caller.tenant, conversation_id, call_id)
+    if not found:
+        raise no_change()
+    return found
+
+
+def no_change() -> Refused:
+    """Return the answer for a staged call that changes nothing, or is none."""
+    return Refused("There is no such staged change.", status=404, kind="not-found")
 
 
 async def _newest(deps: Deps, caller: Caller, conversation_id: str, *, to_change: bool = False) -> Row:
