@@ -15,6 +15,7 @@ from placet.gateway.approvals.bounces import read_bounce
 from placet.gateway.approvals.store.links import mail_is_of
 from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import CallerOf, DepsOf
+from placet.gateway.http.strict import media_type
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 
@@ -36,7 +37,7 @@ class Taken(BaseModel):
 async def bounce(request: Request, deps: DepsOf, caller: CallerOf) -> Taken:
     """Hand over a mail that came to the return address; a bounce sends its approvals to the rule's next channel."""
     caller.need(Scope.ADMIN)
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
+    if media_type(request) != _MEDIA_TYPE:
         raise HTTPException(415, f"The body must be {_MEDIA_TYPE}.")
     found = await asyncio.to_thread(read_bounce, await request.body())
     if found is None:

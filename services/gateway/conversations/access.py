@@ -79,21 +79,17 @@ async def token_holds(connection: Connection, caller: Caller) -> bool:
     return found is not None and came_in_time(caller, found)
 
 
-async def key_holds(connection: Connection, caller: Caller) -> bool:
-    """Look whether the caller came without a key, or with one that was neither revoked nor taken over since."""
-    if caller.key_id is None:
-        return True
-    key = (await find_keys(connection, [caller.key_id])).get(caller.key_id)
-    return key is not None and key.revoked_at is None and caller.came_with(key)
-
-
 async def check_credentials(connection: Connection, caller: Caller) -> None:
     """Raise NoCaller where the caller's token, session or key is good no more.
 
     Callers are remembered for a second, whatever happens at other replicas, and a request may come in for a minute:
     what one makes or changes, and stands for longer, asks in its transaction.
     """
-    if not (await token_holds(connection, caller) and await key_holds(connection, caller)):
+    holds = await token_holds(connection, caller)
+    if holds and caller.key_id is not None:
+        key = (await find_keys(connection, [caller.key_id])).get(caller.key_id)
+        holds = key is not None and key.revoked_at is None and caller.came_with(key)
+    if not holds:
         raise no_token()
 
 

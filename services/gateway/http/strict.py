@@ -110,11 +110,12 @@ class StrictRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
-            if model is not None and _has_body(request):
+            has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+            if model is not None and has_body:
                 if identified is not None:
                     # Nothing is parsed for somebody who is not known.
                     request.state.caller = await identified(request)
-                if _media_type(request) != "application/json":
+                if media_type(request) != "application/json":
                     return problem(415, language=wished(request), detail="The body must be application/json.")
                 # Here and not in the framework, which would forget what is wrong.
                 value = await strict.json()
@@ -138,11 +139,8 @@ def _strict_value(body: bytes) -> Any:
     return value
 
 
-def _has_body(request: Request) -> bool:
-    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-
-
-def _media_type(request: Request) -> str:
+def media_type(request: Request) -> str:
+    """Return the media type of a request's body, without its parameters; empty where it says none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

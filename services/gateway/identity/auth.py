@@ -192,7 +192,8 @@ class Authenticator:
                 raise NoCaller("Only bearer credentials are accepted.")
             return await self._bearer(credentials.strip())
         if cookie := request.cookies.get(cookie_name(self.public_url)):
-            self._refuse_other_sites(request)
+            if request.scope.get("method", "GET") not in _SAFE_METHODS:
+                refuse_other_sites(request, self.public_url)
             return await self._session(cookie)
         raise NoCaller("An API key or a conversation token is needed.")
 
@@ -293,11 +294,11 @@ class Authenticator:
                 raise NoCaller("The session is over; sign in again.")
             operator = self.directory().is_operator(session.person)
             caller = Caller(session.tenant, session.person, "web_session", self.provider_scopes, operator=operator)
-            return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
-        key = await self._working_key(session.key_id)
-        if key is None or not self.directory().is_active(key.person):
-            raise NoCaller("The session is over; sign in again.")
-        caller = _caller_with(key, "web_session")
+        else:
+            key = await self._working_key(session.key_id)
+            if key is None or not self.directory().is_active(key.person):
+                raise NoCaller("The session is over; sign in again.")
+            caller = _caller_with(key, "web_session")
         return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
 
     def _is_known(self, identity: str) -> bool:
@@ -323,13 +324,6 @@ class Authenticator:
             found = await find_keys(connection, key_ids)
         return [found.get(key_id) for key_id in key_ids]
 
-    def _refuse_other_sites(self, request: HTTPConnection) -> None:
-        """Raise Refused (403) for a change that another site asks for: browsers send our cookie along all the same."""
-        if request.scope.get("method", "GET") in _SAFE_METHODS:
-            return
-        if not same_site(request.headers.get("origin", ""), request.headers.get("host", ""), self.public_url):
-            raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
-
 
 def cookie_name(public_url: str, name: str = COOKIE) -> str:
     """Return a cookie's name at our address: over https one that no other host and no plain connection can set."""
@@ -341,6 +335,12 @@ def same_site(origin: str, host: str, public_url: str) -> bool:
     if public_url:
         return origin == public_url.rstrip("/")
     return bool(host) and origin.partition("://")[2] == host
+
+
+def refuse_other_sites(request: HTTPConnection, public_url: str) -> None:
+    """Raise Refused (403) for a change that another site asks for: browsers send our cookie along all the same."""
+    if not same_site(request.headers.get("origin", ""), request.headers.get("host", ""), public_url):
+        raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
 
 
 def _caller_with(key: ApiKey, proof: Proof) -> Caller:

@@ -24,7 +24,6 @@ from placet.gateway.identity.store.sessions import (
     session_holds,
 )
 from placet.gateway.store import reading
-from placet.runtime.database import Database
 from placet.runtime.work import Change, UnitOfWork, Work
 
 
@@ -50,11 +49,6 @@ class Sessions:
     #: Longest life of a session, and longest pause in it.
     seconds: int
     idle_seconds: int
-
-    @property
-    def database(self) -> Database:
-        """Where they are."""
-        return self.units.database
 
     async def begin(self, holder: Holder, before: str = "") -> str:
         """Begin a session and return its cookie; one that the browser had `before` ends.
@@ -85,12 +79,12 @@ class Sessions:
 
     async def find(self, cookie: str) -> StoredSession | None:
         """Return the session of a cookie, None where it is over or was never one."""
-        async with reading(self.database) as connection:
+        async with reading(self.units.database) as connection:
             return await find_session(connection, hash_secret(cookie), self.idle_seconds)
 
     async def use(self, cookie: str) -> StoredSession | None:
         """Return the session of a cookie, and note that it is used."""
-        async with reading(self.database) as connection:
+        async with reading(self.units.database) as connection:
             session = await find_session(connection, hash_secret(cookie), self.idle_seconds)
             if session is not None and session.unseen:
                 await note_session(connection, session.session_id)
@@ -98,7 +92,7 @@ class Sessions:
 
     async def holds(self, session_id: str) -> bool:
         """Tell whether a session still holds; asking is no use of it."""
-        async with reading(self.database) as connection:
+        async with reading(self.units.database) as connection:
             return await session_holds(connection, session_id, self.idle_seconds)
 
     async def end(self, tenant: str, session_id: str, by: str) -> bool:

@@ -14,7 +14,7 @@ from placet.domain.approvers import identity_of
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import wished
-from placet.gateway.identity.auth import COOKIE, cookie_name, same_site
+from placet.gateway.identity.auth import COOKIE, cookie_name, refuse_other_sites
 from placet.gateway.identity.keys import parse_secret
 from placet.gateway.identity.sessions import Holder
 from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, ATTEMPT_SECONDS, LINKS, person_of
@@ -45,7 +45,8 @@ async def ask(request: Request, deps: DepsOf, back: str = "/", unsent: str = "")
 @router.post("/sign-in")
 async def sign_in(request: Request, deps: DepsOf) -> Response:
     """Begin a session with an API key."""
-    _refuse_other_sites(request, deps)
+    # Nobody signs a browser in from another site.
+    refuse_other_sites(request, deps.settings.public_url)
     form = await request.form(max_files=0, max_fields=FIELDS_MAX)
     back = field(form, "back") or "/"
     secret = parse_secret(field(form, "key").strip())
@@ -150,10 +151,3 @@ def _place(back: str) -> str:
         return back_of(back)
     is_ours = back.startswith("/?") or any(back == page or back.startswith((f"{page}/", f"{page}?")) for page in _PAGES)
     return back if is_ours and "\\" not in back and back.isprintable() else "/"
-
-
-def _refuse_other_sites(request: Request, deps: Deps) -> None:
-    """Nobody signs a browser in from another site."""
-    headers = request.headers
-    if not same_site(headers.get("origin", ""), headers.get("host", ""), deps.settings.public_url):
-        raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
