@@ -7,7 +7,6 @@ another secret then, which only its owner sees: what its maker has seen is good 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -111,21 +110,8 @@ class KeyList(BaseModel):
     items: list[KeyOut]
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """What the owner of a new key is sent to take it over with."""
-
-    #: Empty for none; the key's maker is told whether there is one.
-    code: str = ""
-    #: Whether they are sent it.
-    sends: bool = False
-
-
-_NO_OFFER = _Offer()
-
-
-async def _offer(deps: Deps, connection: Connection, caller: Caller, name: str) -> _Offer:
-    """Return what is sent to somebody of whom `caller` makes a key.
+async def _code_for(deps: Deps, connection: Connection, caller: Caller, name: str) -> tuple[str, bool]:
+    """Return the code to take over a key with that `caller` makes of somebody, empty for none; and whether it is sent.
 
     Another tenant than the house's learns neither whom the directory lists, but for its own people, nor what others do.
     """
@@ -135,7 +121,7 @@ async def _offer(deps: Deps, connection: Connection, caller: Caller, name: str) 
     reachable = owner is not None and bool(owner.emails or _in_slack(deps, caller.tenant, owner))
     sends = of_all < CODES_MAX and (reachable or not known)
     told = of_tenant < CODES_OF_TENANT_MAX and (sends or not known)
-    return _Offer(new_code(), sends) if told else _NO_OFFER
+    return (new_code(), sends) if told else ("", False)
 
 
 def _in_slack(deps: Deps, tenant: str, owner: Person) -> bool:
@@ -157,29 +143,30 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
 async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
-    scopes, own, offer = sorted(set(body.scopes)), caller.person == identity_of(body.person), _NO_OFFER
+    scopes, own = sorted(set(body.scopes)), caller.person == identity_of(body.person)
+    code, sends = "", False
     async with writing(deps.runtime.units, caller) as work:
         if not own and not RESERVED.isdisjoint(scopes):
             if not await may_make(work.connection, caller.tenant, body.person, RESERVED):
                 title = "Too many keys wait for this person to take them over."
                 detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
                 raise Refused(title, status=409, kind="too-many-keys", detail=detail)
-            offer = await _offer(deps, work.connection, caller, body.person)
+            code, sends = await _code_for(deps, work.connection, caller, body.person)
         key = await add_key(
             work.connection,
             tenant=caller.tenant,
             person=body.person,
             scopes=scopes,
             created_by=caller.person,
-            code=offer.code,
+            code=code,
         )
         parsed = parse_secret(key)
         key_id = parsed.key_id if parsed else ""
         work.record(_change(caller, key_id, "created", None, "active", owner=identity_of(body.person)))
-        if offer.sends:
+        if sends:
             whose = {"tenant": caller.tenant, "key_id": key_id, "person": body.person}
-            work.emit(KeyOffered(**whose, by=caller.person, code=offer.code))
-    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": bool(offer.code)}
+            work.emit(KeyOffered(**whose, by=caller.person, code=code))
+    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": bool(code)}
     return NewKeyOut.model_validate({**made, "id": key_id, "key": key, "scopes": list(scopes)})
 
 

@@ -46,7 +46,7 @@ class SessionList(BaseModel):
 @router.get("", responses=described(401, 403, 503))
 async def list_all(deps: DepsOf, caller: CallerOf) -> SessionList:
     """List your own sessions; administrators see those of their tenant."""
-    return SessionList(items=[_out(each) for each in await _visible(deps, caller)])
+    return SessionList(items=[answer_of(SessionOut, each, id=each.session_id) for each in await _visible(deps, caller)])
 
 
 @router.delete("/{session_id}", status_code=204, responses=described(401, 403, 404, 503))
@@ -67,7 +67,3 @@ async def _visible(deps: DepsOf, caller: Caller) -> list[StoredSession]:
     idle = deps.settings.gateway_session_idle_seconds
     async with reading(deps.runtime.database) as connection:
         return list(await list_sessions(connection, caller.tenant, person, idle, SHOWN_MAX))
-
-
-def _out(session: StoredSession) -> SessionOut:
-    return answer_of(SessionOut, session, id=session.session_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 
 import structlog
 
@@ -46,7 +45,8 @@ def _unknown(wanted: Stopping, facts: Mapping[str, object]) -> Refused:
 async def _near(deps: Deps, own_tenant: str, wanted: Stopping) -> list[str] | None:
     """Return the names that are like the one which is not there; None where it is."""
     if wanted.tool:
-        return _like(wanted.tool, await asyncio.to_thread(_tools, deps.settings.rulebook))
+        tools = await asyncio.to_thread(load_catalog, deps.settings.rulebook)
+        return _like(wanted.tool, [*tools, *HOUSE_TOOLS])
     if wanted.agent:
         known = deps.agents.of(own_tenant)
         if wanted.agent in known or not deps.agents.any_name:
@@ -57,10 +57,6 @@ async def _near(deps: Deps, own_tenant: str, wanted: Stopping) -> list[str] | No
         return None
     async with reading(deps.runtime.database) as connection:
         return _like(str(wanted.tenant), await stops.list_tenants(connection, str(wanted.tenant)))
-
-
-def _tools(rulebook: Path) -> list[str]:
-    return [*load_catalog(rulebook), *HOUSE_TOOLS]
 
 
 def _like(name: str, known: Collection[str]) -> list[str] | None:
