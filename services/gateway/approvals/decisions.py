@@ -245,7 +245,7 @@ class Decisions:
                 used = await use_links(work, by_link.values(), others)
                 for at, (_, claims) in by_link.items():
                     if claims.decision_id not in used:
-                        outcomes[at] = _used()
+                        outcomes[at] = Refused("This link was already used.", status=409, kind="link-used")
         return outcomes
 
     def _signed(self, claims: DecisionClaims) -> DecideApproval:
@@ -325,10 +325,6 @@ async def _no_edit(connection: Connection, ask: Ask, approval: Row) -> Refused |
     except Refused as refusal:
         return refusal
     return None
-
-
-def _used() -> Refused:
-    return Refused("This link was already used.", status=409, kind="link-used")
 
 
 def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> Row | None:

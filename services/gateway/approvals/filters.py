@@ -20,6 +20,9 @@ SEARCH_MAX = 200
 #: Longest age to ask for, in seconds: ten years.
 AGE_MAX_SECONDS = 315_360_000
 
+#: Filters of the query that the store takes under the same names.
+_AS_THEY_ARE = ("tool", "agent", "category", "requester", "rule", "decided_by", "opened_after", "opened_before")
+
 State = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
 
 
@@ -83,14 +86,7 @@ class InboxQuery(BaseModel):
         return Filters(
             state="pending" if self.mine else self.state,
             conversation_id=conversation_id or caller.conversation_id,
-            tool=self.tool,
-            agent=self.agent,
-            category=self.category,
-            requester=self.requester,
-            rule=self.rule,
-            decided_by=self.decided_by,
             older_than_seconds=self.older_than,
-            opened_after=self.opened_after,
-            opened_before=self.opened_before,
             search=self.q,
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
         )

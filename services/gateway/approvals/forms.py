@@ -153,10 +153,6 @@ class GrantIn(Body):
     uses: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
     expires_after_seconds: Annotated[Seconds, Strict()] | None = None
 
-    def wish(self) -> GrantWish:
-        """Return it as it is signed."""
-        return GrantWish(**self.model_dump())
-
 
 class DecisionIn(SeenIn):
     """A person's decision about what they saw. Each verb takes its own fields; one of another verb is refused."""
@@ -216,7 +212,7 @@ class DecisionIn(SeenIn):
             response_kind=self.response_kind,
             to=self.to,
             seconds=self.seconds,
-            grant=self.allow_from_now_on.wish() if self.allow_from_now_on else None,
+            grant=GrantWish(**self.allow_from_now_on.model_dump()) if self.allow_from_now_on else None,
             end_turn=self.end_turn,
         )
 

@@ -68,7 +68,12 @@ async def list_page(
 ) -> Page:
     """Return a page of what is wanted, from after a cursor on; `survey` is what was looked over already."""
     if wanted.order in KEYSET and not wanted.group and (survey is None or not survey.complete):
-        return await _stretch(connection, caller, directory, wanted, after, limit)
+        # A stretch of an index.
+        filters, oldest = wanted.filters, wanted.oldest
+        if wanted.mine:
+            return await list_mine(connection, caller, directory, filters, after=after, limit=limit, oldest=oldest)
+        rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=limit + 1, oldest=oldest)
+        return Page(rows[:limit], after_row(rows[limit - 1]) if len(rows) > limit else None)
     seen = survey or await survey_of(connection, caller, directory, wanted)
     last = await load_approval(connection, caller.tenant, after.id) if after else None
     rows, following = seen.page(wanted.order, wanted.group, last, limit)
@@ -77,14 +82,3 @@ async def list_page(
         whole = await load_approvals(connection, keys)
         rows = [whole[key] for key in keys if key in whole]
     return Page(rows, after_row(following) if following else None)
-
-
-async def _stretch(
-    connection: Connection, caller: Caller, directory: Directory, wanted: Wanted, after: Cursor | None, limit: int
-) -> Page:
-    """Return a page that is a stretch of an index."""
-    oldest = wanted.order == "oldest"
-    if wanted.mine:
-        return await list_mine(connection, caller, directory, wanted.filters, after=after, limit=limit, oldest=oldest)
-    rows = await list_approvals(connection, caller.tenant, wanted.filters, after=after, limit=limit + 1, oldest=oldest)
-    return Page(rows[:limit], after_row(rows[limit - 1]) if len(rows) > limit else None)
