@@ -124,7 +124,9 @@ class Hub:
         finally:
             CLIENTS.dec()
             for topic in wanted:
-                self._leave(topic, following)
+                self._following[topic].discard(following)
+                if not self._following[topic]:
+                    del self._following[topic]
 
     def drafts(self, topic: Topic) -> list[Delta]:
         """Return the texts being written in a conversation, as far as this instance heard them from their beginning."""
@@ -184,9 +186,3 @@ class Hub:
                     del drafts[name]
         if not drafts:
             del self._drafts[topic]
-
-    def _leave(self, topic: Topic, following: Following) -> None:
-        followings = self._following[topic]
-        followings.discard(following)
-        if not followings:
-            del self._following[topic]

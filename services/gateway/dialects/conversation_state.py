@@ -218,7 +218,10 @@ class ConversationState:
         self.turns[turn.turn_id] = replace(turn, state="running", asked=step, aside=aside)
         self.follows, self.untold = False, self.untold - {turn.reply_id}
         yield changes.ReplyBegan(turn.reply_id)
-        yield from self._tell_early()
+        # Pieces that waited for this step.
+        early, self.early = self.early, ()
+        for piece in early:
+            yield from self._delta(piece)
 
     def _go_on(self, turn_id: str) -> None:
         turn = self.turns.get(turn_id)
@@ -282,12 +285,6 @@ class ConversationState:
         if self.shown is not None:
             yield changes.StepEnded(self.shown[0], aside)
             self.shown = None
-
-    def _tell_early(self) -> Iterator[Change]:
-        """Tell the pieces that wait for the step that the model is asked for now."""
-        early, self.early = self.early, ()
-        for piece in early:
-            yield from self._delta(piece)
 
     def _forget(self, turn_id: str, up_to: float = float("inf")) -> None:
         self.early = tuple(each for each in self.early if each.turn_id != turn_id or each.step > up_to)

@@ -177,14 +177,13 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) 
         holder=conversation.held.state.value,
         operator=conversation.operator or None,
         last_event_id=items[-1].id if items else 0,
-        messages=[_message_out(item) for item in messages[-SHOWN_MAX:]],
+        messages=[
+            MessageOut.model_validate({**each.data, "id": each.data["message_id"], "event_id": each.id, "at": each.at})
+            for each in messages[-SHOWN_MAX:]
+        ],
         calls=[_call_out(call, executions.get(call.call_id)) for call in calls],
         approvals=[approval_out(row) for row in waiting],
     )
-
-
-def _message_out(item: Item) -> MessageOut:
-    return MessageOut.model_validate({**item.data, "id": item.data["message_id"], "event_id": item.id, "at": item.at})
 
 
 def _call_out(call: Call, execution: str | None) -> CallSummary:

@@ -129,14 +129,11 @@ async def asked_again(deps: Deps, caller: Caller, snapshot: Snapshot, text: str,
     return another
 
 
-def _keyed_id(caller: Caller, conversation_id: str, key: str) -> str:
-    """Return the id of the caller's message with a key; empty where it has none."""
-    return derived_id("openai", conversation_id, caller.person, key) if key else ""
-
-
 def message_id_of(caller: Caller, snapshot: Snapshot, text: str, key: str, headers: Mapping[str, str]) -> str:
     """Return the id of a message that may come twice: by its key, else as it is repeated; empty where it is new."""
-    return _keyed_id(caller, snapshot.conversation.conversation_id, key) or _untold_id(caller, snapshot, text, headers)
+    if key:
+        return derived_id("openai", snapshot.conversation.conversation_id, caller.person, key)
+    return _untold_id(caller, snapshot, text, headers)
 
 
 def _untold_id(caller: Caller, snapshot: Snapshot, text: str, headers: Mapping[str, str]) -> str:

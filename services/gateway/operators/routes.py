@@ -18,7 +18,6 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.operators.store import list_held
 from placet.gateway.states import State
 from placet.gateway.store import reading
-from placet.gateway.store.read import Row
 
 router = APIRouter(prefix="/v1/conversations", tags=["operators"], route_class=StrictRoute)
 
@@ -70,7 +69,8 @@ async def list_them(
     async with reading(deps.runtime.database) as connection:
         found = await list_held(connection, caller.tenant, state, after=cursor_of(cursor), limit=limit + 1)
     following = next_of(found, limit, "held_since", "conversation_id")
-    return HeldPage(items=[_held_out(each) for each in found[:limit]], next=following)
+    shown = [{**row, "id": row["conversation_id"], "operator": row["operator"] or None} for row in found[:limit]]
+    return HeldPage.model_validate({"items": shown, "next": following})
 
 
 @router.post("/{conversation_id}/takeover", responses=described(401, 403, 404, 409, 503))
@@ -83,10 +83,6 @@ async def take_over(deps: DepsOf, caller: CallerOf, conversation_id: Conversatio
 async def release(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> HolderOut:
     """Give a conversation back to the agent, which answers what nobody has answered yet."""
     return _holder_out(conversation_id, await deps.operators.release(caller, conversation_id))
-
-
-def _held_out(row: Row) -> HeldOut:
-    return HeldOut.model_validate({**row, "id": row["conversation_id"], "operator": row["operator"] or None})
 
 
 def _holder_out(conversation_id: str, held: Held) -> HolderOut:

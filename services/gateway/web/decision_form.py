@@ -49,7 +49,8 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
         given |= {"decision": "approve", "allow_from_now_on": _again(row)}
     given["reason"] = field(form, "reason").strip()
     given["restored_at"] = field(form, "restored_at") or None
-    given["to"] = _person(field(form, "to").strip())
+    to = field(form, "to").strip()
+    given["to"] = identity_of(to) if to and ":" not in to else to
     given["revision"] = _times(field(form, "revision"), 1) or None
     if kind := field(form, "response_kind"):
         given["response_kind"] = kind
@@ -130,7 +131,3 @@ def _grant(form: FormData) -> dict[str, Any]:
 def _times(text: str, seconds: int) -> int | str:
     """Return a number of units in seconds; what is no number is left for the form's own check."""
     return int(text) * seconds if _NUMBER.fullmatch(text) else text
-
-
-def _person(name: str) -> str:
-    return identity_of(name) if name and ":" not in name else name

@@ -13,7 +13,7 @@ from placet.contracts.ids import new_id
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
-from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
+from placet.gateway.insights.numbers import BOUNDS
 from placet.gateway.insights.routes import Days, Named, ProposalIn, asked_no_more, insights, propose, suggestion
 from placet.gateway.insights.store import waits
 from placet.gateway.store import reading
@@ -44,7 +44,7 @@ async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
         found=found,
         days=days,
         windows=WINDOWS,
-        rules=[(each, shares(_ends(each))) for each in rules],
+        rules=[(each, shares([getattr(each, end) for end in ENDS])) for each in rules],
         people=found.people[:ROWS_MAX],
         ends=ENDS,
         bounds=BOUNDS,
@@ -95,7 +95,3 @@ async def _suggestion(
             waiting = await waits(connection, caller.tenant, agent)
     values |= {"proposes": agent, "proposal_id": new_id(), "waiting": waiting}
     return render("suggestion.html", status, **common(caller, "insights"), **values)
-
-
-def _ends(rule: RuleNumbers) -> list[int]:
-    return [getattr(rule, each) for each in ENDS]

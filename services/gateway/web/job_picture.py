@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,7 +107,7 @@ def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
 
 
 def _node(task: TaskOut, x: int, y: int) -> Node:
-    winner = _winner(task.votes)
+    winner = max(task.votes, key=lambda key: (task.votes[key], key), default="")
     shown = task.attempts[-DOTS_MAX:]
     dots = tuple(
         Dot(x + 12 + place * 11, y + HEIGHT - 13, _mark(each, winner, task.votes_from), _told_attempt(each))
@@ -124,10 +124,6 @@ def _name(task_id: str, most: int) -> str:
         return task_id
     tail = (most - 1) // 2
     return f"{task_id[: most - 1 - tail]}…{task_id[-tail:]}"
-
-
-def _winner(votes: Mapping[str, int]) -> str:
-    return max(votes, key=lambda key: (votes[key], key), default="")
 
 
 def _mark(attempt: AttemptOut, winner: str, votes_from: int) -> Mark:

@@ -134,7 +134,7 @@ class _Opened:
     def found(self) -> tuple[Link, Row]:
         """Return link and approval of a link that is good for something."""
         if self.link is None or self.approval is None:
-            raise _unknown()
+            raise Refused("There is no such link.", status=404, kind="not-found")
         return self.link, self.approval
 
 
@@ -365,7 +365,3 @@ def _see(token: str) -> Response:
 
 def _whoever_asks(request: Request) -> str:
     return whoever_has(request.client.host) if request.client else ""
-
-
-def _unknown() -> Refused:
-    return Refused("There is no such link.", status=404, kind="not-found")

@@ -202,10 +202,6 @@ async def _groups(deps: Deps, caller: Caller, _asked: Asked, _after: str | None)
     return rows, None
 
 
-def _working(row: Row) -> bool:
-    return row["revoked_at"] is None
-
-
 def _in(*states: str) -> Callable[[Row], bool]:
     return lambda row: row["state"] in states
 
@@ -317,7 +313,7 @@ SHEETS: Mapping[str, Sheet] = {
                 "revoked_at": "moment",
             },
             _keys,
-            acts=(Act("revoke", _working, keys.revoke, takes=True),),
+            acts=(Act("revoke", lambda row: row["revoked_at"] is None, keys.revoke, takes=True),),
         ),
         Sheet(
             "sessions",
