@@ -133,18 +133,14 @@ class SlackDoor:
         return None
 
     async def _approve(self, click: Click, acting: Acting) -> None:
-        caller = self._caller(click.sender, click.subject)
-        row = await self.decisions.find(caller, click.subject.approval_id)
+        caller, row = await self._seen(click)
         if row["state"] == "pending" and row["approval_rule"].get("reason_required") == "always":
-            await acting.open(
-                modals.reason_modal("approve", row, click.subject, click.place, acting.locale, required=True)
-            )
-            return
-        await self._decide_by_button(click, caller, acting)
+            await acting.open(modals.reason_modal("approve", row, click, acting.locale, required=True))
+        else:
+            await self._decide_by_button(click, caller, acting)
 
     async def _approve_again(self, click: Click, acting: Acting) -> None:
-        caller = self._caller(click.sender, click.subject)
-        row = await self._waiting(caller, click.subject)
+        caller, row = await self._waiting(click)
         grant = offered_again(ApprovalRule.model_validate(row["approval_rule"]), row["tool"])
         if grant is None:
             title = "The rule does not let anybody allow such calls from now on."
@@ -152,16 +148,12 @@ class SlackDoor:
         await self._decide_by_button(click, caller, acting, grant)
 
     async def _deny(self, click: Click, acting: Acting) -> None:
-        caller = self._caller(click.sender, click.subject)
-        row = await self._waiting(caller, click.subject)
+        _, row = await self._waiting(click)
         required = row["approval_rule"].get("reason_required") in {"deny", "always"}
-        await acting.open(
-            modals.reason_modal("deny", row, click.subject, click.place, acting.locale, required=required)
-        )
+        await acting.open(modals.reason_modal("deny", row, click, acting.locale, required=required))
 
     async def _edit(self, click: Click, acting: Acting) -> None:
-        caller = self._caller(click.sender, click.subject)
-        row = await self._waiting(caller, click.subject)
+        _, row = await self._waiting(click)
         if not row["approval_rule"].get("edits"):
             raise Refused("The rule does not allow changing the arguments.", status=400, kind="invalid-decision")
         _refuse_stale(row, click.subject)
@@ -172,7 +164,7 @@ class SlackDoor:
                 fields = edit_form.edit_fields(_arguments(row), await self._spec(row))
         except edit_form.NotHere as why:
             raise Refused(self._not_here(row, why, acting.locale), status=400, kind="invalid-decision") from why
-        await acting.open(modals.edit_modal(row, fields, click.subject, click.place, acting.locale))
+        await acting.open(modals.edit_modal(row, fields, click, acting.locale))
 
     async def _left_out(self, submission: Submission, caller: Caller, row: Row, acting: Acting) -> None:
         """Decide a commit without what was checked; where more goes along, say what before anything is decided."""
@@ -199,20 +191,17 @@ class SlackDoor:
         return plan
 
     async def _more(self, click: Click, acting: Acting) -> None:
-        caller = self._caller(click.sender, click.subject)
-        row = await self.decisions.find(caller, click.subject.approval_id)
+        _, row = await self._seen(click)
         await acting.open(modals.more_modal(row, self._page(row), acting.locale, names_in(self.directory())))
 
     def _reason_given(self, verb: Verb) -> Callable[[Submission, Acting], Awaitable[None]]:
         async def reason_given(submission: Submission, acting: Acting) -> None:
-            caller = self._caller(submission.sender, submission.subject)
-            await self._decide_by_modal(submission, caller, _ask(verb, submission), acting)
+            await self._decide_by_modal(submission, self._caller(submission), _ask(verb, submission), acting)
 
         return reason_given
 
     async def _edited(self, submission: Submission, acting: Acting) -> None:
-        caller = self._caller(submission.sender, submission.subject)
-        row = await self._waiting(caller, submission.subject)
+        caller, row = await self._waiting(submission)
         _refuse_stale(row, submission.subject)
         if is_commit(row["tool"]):
             await self._left_out(submission, caller, row, acting)
@@ -267,16 +256,21 @@ class SlackDoor:
             ask = replace(ask, restored_at=row["restored_at"])
         return await self.decisions.decide(caller, approval_id, ask, decision_id=decision_id, stored=stored)
 
-    def _caller(self, sender: Sender, subject: Subject) -> Caller:
-        return caller_of(sender, subject, self.slack, self.directory())
+    def _caller(self, told: Click | Submission) -> Caller:
+        return caller_of(told.sender, told.subject, self.slack, self.directory())
 
-    async def _waiting(self, caller: Caller, subject: Subject) -> Row:
-        """Return an approval that can still be decided; raise Refused where it is over."""
-        row = await self.decisions.find(caller, subject.approval_id)
+    async def _seen(self, told: Click | Submission) -> tuple[Caller, Row]:
+        """Return who acts, and the approval that they act on."""
+        caller = self._caller(told)
+        return caller, await self.decisions.find(caller, told.subject.approval_id)
+
+    async def _waiting(self, told: Click | Submission) -> tuple[Caller, Row]:
+        """Return the same; raise Refused where the approval is over."""
+        caller, row = await self._seen(told)
         if row["state"] != "pending":
             facts = {"decided_by": row["decided_by"] or None, "state": row["state"]}
             raise Refused("This approval is already closed.", kind="already-decided", **facts)
-        return row
+        return caller, row
 
     async def _spec(self, row: Row) -> ToolSpec | None:
         """Return the tool as it was when the call was proposed; None where the rulebook has another by now."""

@@ -64,10 +64,7 @@ def leave_fields(plan: Plan, locale: str) -> list[Block]:
     for start in range(0, len(plan.entries), GROUP):
         group = plan.entries[start : start + GROUP]
         options = [
-            {
-                "text": kit.plain(f"{each.position}. {line_of(each, locale)}", kit.BUTTON_MAX),
-                "value": each.call_id,
-            }
+            {"text": kit.plain(f"{each.position}. {line_of(each, locale)}", kit.BUTTON_MAX), "value": each.call_id}
             for each in group
         ]
         label = text(locale, "Leave out of {first} to {last}", first=group[0].position, last=group[-1].position)
@@ -95,22 +92,18 @@ def edited(
         try:
             made[name] = _meant(given, fields.get(name))
         except NotAnArgument as error:
-            problems[given.block_id] = kit.cut(error.said(locale), kit.ERROR_MAX)
+            problems[given.block_id] = error.said(locale)
         except NotStrictJson as error:
-            problems[given.block_id] = kit.cut(
-                text(locale, "This is not a JSON value: {error}", error=error), kit.ERROR_MAX
-            )
+            problems[given.block_id] = text(locale, "This is not a JSON value: {error}", error=error)
     for name in (each.name for each in fields.values() if each.required and each.name not in made):
         if any(given.block_id == PREFIX + name for given in inputs):
-            problems.setdefault(
-                PREFIX + name, kit.cut(text(locale, "{name}: this is needed.", name=name), kit.ERROR_MAX)
-            )
+            problems.setdefault(PREFIX + name, text(locale, "{name}: this is needed.", name=name))
     if not problems and spec is not None:
         blocks = {given.block_id for given in inputs}
         for wrong in validate_arguments(spec, made):
             block = PREFIX + next(iter(path_of(wrong.pointer)), "")
-            problems.setdefault(block if block in blocks else REASON, kit.cut(wrong.detail, kit.ERROR_MAX))
-    return made, problems
+            problems.setdefault(block if block in blocks else REASON, wrong.detail)
+    return made, {block_id: kit.cut(words, kit.ERROR_MAX) for block_id, words in problems.items()}
 
 
 def _input_of(field: ArgumentField, arguments: Mapping[str, Any]) -> Block:

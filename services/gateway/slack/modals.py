@@ -10,13 +10,12 @@ from placet.contracts.messages.approvals import REASON_MAX
 from placet.domain.card_text import visible
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.slack.edit_form import REASON
-from placet.gateway.slack.interactions import Place, carried
+from placet.gateway.slack.interactions import Click, carried
 from placet.gateway.store.read import Row
 from placet.surfaces import block_kit as kit
 from placet.surfaces.block_kit import Block
 from placet.surfaces.card import named
 from placet.surfaces.plan import is_commit
-from placet.surfaces.slack import Subject
 from placet.surfaces.texts import text
 
 #: What a submitted modal does.
@@ -26,7 +25,7 @@ _SUMMARY_MAX = 600
 _FACT_MAX = 1000
 
 
-def reason_modal(verb: str, row: Row, subject: Subject, place: Place, locale: str, *, required: bool) -> Block:
+def reason_modal(verb: str, row: Row, click: Click, locale: str, *, required: bool) -> Block:
     """Return the modal that asks why; `verb` is approve or deny."""
     approving = verb == "approve"
     name = text(locale, "Approve") if approving else text(locale, "Deny")
@@ -36,11 +35,11 @@ def reason_modal(verb: str, row: Row, subject: Subject, place: Place, locale: st
         close=text(locale, "Back"),
         submit=name,
         callback_id=APPROVE_FORM if approving else DENY_FORM,
-        private_metadata=carried(subject, place),
+        private_metadata=carried(click.subject, click.place),
     )
 
 
-def edit_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place, locale: str) -> Block:
+def edit_modal(row: Row, fields: Sequence[Block], click: Click, locale: str) -> Block:
     """Return the modal that changes the arguments, of a commit by leaving entries out.
 
     Who submits it approves the call as it is then.
@@ -62,7 +61,7 @@ def edit_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place
         close=text(locale, "Back"),
         submit=submit,
         callback_id=EDIT_FORM,
-        private_metadata=carried(subject, place),
+        private_metadata=carried(click.subject, click.place),
     )
 
 
