@@ -26,19 +26,7 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import RESERVED, Caller
 from placet.gateway.identity.keys import Scope, new_code, parse_secret
 from placet.gateway.identity.sessions import end_all_of
-from placet.gateway.identity.store.keys import (
-    CODES_MAX,
-    CODES_OF_TENANT_MAX,
-    WAITING_MAX,
-    ApiKey,
-    add_key,
-    code_fits,
-    count_codes,
-    list_keys,
-    may_make,
-    revoke_key,
-    take_over,
-)
+from placet.gateway.identity.store import keys as store
 from placet.gateway.identity.store.sessions import people_of
 from placet.gateway.store import reading
 from placet.gateway.texts import Body, answer_of
@@ -115,12 +103,12 @@ async def _code_for(deps: Deps, connection: Connection, caller: Caller, name: st
 
     Another tenant than the house's learns neither whom the directory lists, but for its own people, nor what others do.
     """
-    of_tenant, of_all = await count_codes(connection, caller.tenant, name)
+    of_tenant, of_all = await store.count_codes(connection, caller.tenant, name)
     known = caller.of_house or name in await people_of(connection, caller.tenant)
     owner = deps.directory().people.get(name)
     reachable = owner is not None and bool(owner.emails or _in_slack(deps, caller.tenant, owner))
-    sends = of_all < CODES_MAX and (reachable or not known)
-    told = of_tenant < CODES_OF_TENANT_MAX and (sends or not known)
+    sends = of_all < store.CODES_MAX and (reachable or not known)
+    told = of_tenant < store.CODES_OF_TENANT_MAX and (sends or not known)
     return (new_code(), sends) if told else ("", False)
 
 
@@ -135,7 +123,7 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
     """List the keys of your tenant, revoked ones too."""
     caller.need(Scope.ADMIN)
     async with reading(deps.runtime.database) as connection:
-        found = await list_keys(connection, caller.tenant, SHOWN_MAX)
+        found = await store.list_keys(connection, caller.tenant, SHOWN_MAX)
     return KeyList(items=[_out(key) for key in found])
 
 
@@ -147,12 +135,12 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     code, sends = "", False
     async with writing(deps.runtime.units, caller) as work:
         if not own and not RESERVED.isdisjoint(scopes):
-            if not await may_make(work.connection, caller.tenant, body.person, RESERVED):
+            if not await store.may_make(work.connection, caller.tenant, body.person, RESERVED):
                 title = "Too many keys wait for this person to take them over."
-                detail = f"Revoke some, or let them be taken over: at most {WAITING_MAX} wait."
+                detail = f"Revoke some, or let them be taken over: at most {store.WAITING_MAX} wait."
                 raise Refused(title, status=409, kind="too-many-keys", detail=detail)
             code, sends = await _code_for(deps, work.connection, caller, body.person)
-        key = await add_key(
+        key = await store.add_key(
             work.connection,
             tenant=caller.tenant,
             person=body.person,
@@ -179,7 +167,7 @@ async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) 
     if caller.proof != "api_key" or caller.key_id is None:
         raise Refused("Send the key that you take over.", status=403, kind="not-your-key")
     async with writing(deps.runtime.units, caller) as work:
-        fits = await code_fits(work.connection, caller.key_id, body.code)
+        fits = await store.code_fits(work.connection, caller.key_id, body.code)
     if not fits:
         raise Refused("This code is wrong, used or too old.", status=403, kind="wrong-code")
     return await _take_over(deps, caller, caller.key_id, "code")
@@ -200,7 +188,7 @@ async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -
 
 async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> TakenOverOut:
     async with writing(deps.runtime.units, caller) as work:
-        taken = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
+        taken = await store.take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
         if taken is None:
             raise Refused("There is no such key of yours to take over.", status=404, kind="not-found")
         key, secret = taken
@@ -215,7 +203,7 @@ async def revoke(deps: DepsOf, caller: CallerOf, key_id: PathId) -> Response:
     """Revoke a key; it and the sessions that began with it stop working at once here, within a second elsewhere."""
     caller.need(Scope.ADMIN)
     async with writing(deps.runtime.units, caller) as work:
-        if not await revoke_key(work.connection, caller.tenant, key_id, caller.person):
+        if not await store.revoke_key(work.connection, caller.tenant, key_id, caller.person):
             raise Refused("There is no such working key.", status=404, kind="not-found")
         work.record(_change(caller, key_id, "revoked", "active", "revoked"))
     deps.authenticator.forget(key_id)
@@ -226,5 +214,5 @@ def _change(caller: Caller, key_id: str, event: str, before: str | None, after: 
     return Change(caller.tenant, "api-key", key_id, event, before, after, caller.person, detail=dict(detail))
 
 
-def _out(key: ApiKey) -> KeyOut:
+def _out(key: store.ApiKey) -> KeyOut:
     return answer_of(KeyOut, key, id=key.key_id)

@@ -11,19 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from placet.domain.approvers import name_of
-from placet.gateway.dialects import changes
+from placet.gateway.dialects import changes, openai
 from placet.gateway.dialects.changes import Change
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
-from placet.gateway.dialects.openai import (
-    Goal,
-    failure_of,
-    final_text,
-    limit_of,
-    shown_cards,
-    shown_holder,
-    shown_result,
-    waits_note,
-)
 
 Chunk = dict[str, Any]
 
@@ -32,7 +22,7 @@ Chunk = dict[str, Any]
 class CompletionState:
     """A completion, as far as it was told."""
 
-    goal: Goal
+    goal: openai.Goal
     completion_id: str
     model: str
     #: Seconds since the epoch.
@@ -82,7 +72,7 @@ class CompletionState:
             return []
         self.done = True
         held = str(self.goal.held(self.log).get("text", ""))
-        notes = (waits_note(self.goal.language, self.log.waiting, self.public_url), held)
+        notes = (openai.waits_note(self.goal.language, self.log.waiting, self.public_url), held)
         return [chunk for note in notes if note and not self.failure for chunk in self._say(note)]
 
     def end(self, usage: tuple[int, int] | None, *, counts: bool) -> Iterator[Chunk]:
@@ -104,14 +94,15 @@ class CompletionState:
                 self.given_up |= {change.text_id} if change.ends and not change.counts else set()
                 yield from self._write(change.text, change.text_id)
             case changes.CallAnswered():
-                self.calls += (shown_result(change),)
+                self.calls += (openai.shown_result(change),)
             case changes.OperatorSpoke(_, operator, text):
                 yield from self._say(f"{name_of(operator)}: {text}")
                 # What the model was saying goes on in a paragraph of its own.
                 self.parted = True
             case changes.TurnEnded(_, end):
-                self.failure, self.limit = failure_of(end, self.goal.language), limit_of(end, self.goal.language)
-                if text := final_text(end):
+                language = self.goal.language
+                self.failure, self.limit = openai.failure_of(end, language), openai.limit_of(end, language)
+                if text := openai.final_text(end):
                     yield from self._say(text)
 
     def _say(self, text: str) -> Iterator[Chunk]:
@@ -140,9 +131,9 @@ class CompletionState:
         """Return what Placet tells beside the message."""
         return {
             "conversation_id": self.goal.conversation_id,
-            "approvals": shown_cards(self.log.waiting),
+            "approvals": openai.shown_cards(self.log.waiting),
             "calls": list(self.calls),
-            "holder": shown_holder(self.goal.held(self.log)),
+            "holder": openai.shown_holder(self.goal.held(self.log)),
             **self.limit,
         }
 

@@ -15,24 +15,9 @@ from typing import Any, Literal
 
 from placet.contracts.canonical import readable_text
 from placet.gateway.conversations.items import SUCCESSES, Item
-from placet.gateway.dialects import changes
+from placet.gateway.dialects import changes, openai
 from placet.gateway.dialects.changes import Call, Change, Data
 from placet.gateway.dialects.conversation_state import ConversationState, Entry
-from placet.gateway.dialects.openai import (
-    SERVER_ERROR,
-    SERVER_LABEL,
-    Goal,
-    failure_of,
-    final_text,
-    item_id,
-    limit_of,
-    request_id,
-    shown_cards,
-    shown_holder,
-    shown_result,
-    voted_note,
-    waits_note,
-)
 
 Event = dict[str, Any]
 Status = Literal["in_progress", "completed", "failed"]
@@ -42,7 +27,7 @@ Status = Literal["in_progress", "completed", "failed"]
 class ResponseState:
     """A response, as far as it was told."""
 
-    goal: Goal
+    goal: openai.Goal
     response_id: str
     model: str
     #: Seconds since the epoch.
@@ -105,7 +90,7 @@ class ResponseState:
         asked = self.goal.asked_again
         again = [call for call in self.log.waiting if call.approval_id in asked or (self.log.unanswered and not held)]
         events = [event for call in again if not self.goal.has_voted(call) for event in self._ask(call)]
-        if note := voted_note(self.goal.language, again, self.goal.voted):
+        if note := openai.voted_note(self.goal.language, again, self.goal.voted):
             events += self._say(f"voted.{self.goal.told}", note)
         if (
             (alone := self.log.call_of(self.goal.asked_alone))
@@ -123,8 +108,8 @@ class ResponseState:
 
     def cut(self) -> Event:
         """Return what tells that this is not the end, although nothing more comes."""
-        told = {"code": SERVER_ERROR, "message": "The stream ended early; retrieve the response.", "param": None}
-        return self._event("error", **told)
+        message = "The stream ended early; retrieve the response."
+        return self._event("error", code=openai.SERVER_ERROR, message=message, param=None)
 
     def whole(self, usage: tuple[int, int] | None) -> dict[str, Any]:
         """Return the response as it is retrieved: nothing is in it that the model gave up."""
@@ -133,10 +118,9 @@ class ResponseState:
 
     def response(self, status: Status, usage: tuple[int, int] | None = None) -> dict[str, Any]:
         """Return the response as it stands."""
-        error = {"type": SERVER_ERROR, "code": SERVER_ERROR, "message": self.failure, "param": None}
+        error = {"type": openai.SERVER_ERROR, "code": openai.SERVER_ERROR, "message": self.failure, "param": None}
         waiting = [] if status == "in_progress" and not self.output else self.log.waiting
-        held = self.goal.held(self.log)
-        placet = {"approvals": shown_cards(waiting, self.goal.voted), "holder": shown_holder(held), **self.limit}
+        cards, holder = openai.shown_cards(waiting, self.goal.voted), openai.shown_holder(self.goal.held(self.log))
         return {
             "id": self.response_id,
             "object": "response",
@@ -156,7 +140,7 @@ class ResponseState:
             "usage": _usage(*usage) if usage else None,
             "conversation": {"id": self.goal.conversation_id},
             "previous_response_id": self.previous_response_id,
-            "placet": placet,
+            "placet": {"approvals": cards, "holder": holder, **self.limit},
         }
 
     @property
@@ -188,8 +172,8 @@ class ResponseState:
 
     def _end_turn(self, end: Data) -> Iterator[Event]:
         """Yield the final answer, or why there is none: the Agents SDK looks at the output alone."""
-        self.failure, self.limit = failure_of(end, self.goal.language), limit_of(end, self.goal.language)
-        if text := final_text(end):
+        self.failure, self.limit = openai.failure_of(end, self.goal.language), openai.limit_of(end, self.goal.language)
+        if text := openai.final_text(end):
             yield from self._say(f"{end['turn_id']}.final", text)
         if self.failure and end.get("reason"):
             yield from self._say(f"{end['turn_id']}.failed", self.failure)
@@ -205,11 +189,11 @@ class ResponseState:
     def _say_waits(self, inbox: str) -> Iterator[Event]:
         """Yield the words about what waits, as Chat Completions have them: some clients pass requests over."""
         calls = [call for call in self.log.waiting if not self.goal.has_voted(call)]
-        if note := waits_note(self.goal.language, calls, inbox):
+        if note := openai.waits_note(self.goal.language, calls, inbox):
             yield from self._say(f"waits.{self.goal.told}", note)
 
     def _begin_text(self, text_id: str, **more: Any) -> Iterator[Event]:
-        name = item_id("msg", self.goal.conversation_id, text_id)
+        name = openai.item_id("msg", self.goal.conversation_id, text_id)
         item = {"id": name, "type": "message", "role": "assistant", "status": "in_progress", "content": [], **more}
         yield self._added(item)
         self.text_at = len(self.output) - 1
@@ -233,23 +217,23 @@ class ResponseState:
 
     def _ask(self, call: Call, again: str = "") -> Iterator[Event]:
         """Yield the request to approve a call, once for each version of it that was shown; `again` ends another id."""
-        request = request_id(call.card) + again
+        request = openai.request_id(call.card) + again
         if request not in self.asked:
             self.asked |= {request}
             arguments = readable_text(call.card.get("arguments"))
             item = {"id": request, "type": "mcp_approval_request", "name": call.tool, "arguments": arguments}
-            yield self._added(item | {"server_label": SERVER_LABEL})
+            yield self._added(item | {"server_label": openai.SERVER_LABEL})
             yield self._done()
 
     def _answer(self, answered: changes.CallAnswered) -> Iterator[Event]:
         call = answered.call
         arguments = "" if call.arguments is None else readable_text(call.arguments)
         item: dict[str, Any] = {
-            "id": item_id("mcp", self.goal.conversation_id, call.call_id),
+            "id": openai.item_id("mcp", self.goal.conversation_id, call.call_id),
             "type": "mcp_call",
             "name": call.tool,
-            "server_label": SERVER_LABEL,
-            "approval_request_id": request_id(call.card) if call.card.get("digest") else None,
+            "server_label": openai.SERVER_LABEL,
+            "approval_request_id": openai.request_id(call.card) if call.card.get("digest") else None,
             "arguments": "",
             "output": None,
             "error": None,
@@ -262,7 +246,7 @@ class ResponseState:
         yield self._event(f"response.mcp_call.{'completed' if ran else 'failed'}", **place)
         output = {"output": _json(answered.result.get("data"))} if ran else {"error": answered.error}
         ended = {"status": "completed" if ran else "failed", **output}
-        self.output[-1] = {**item, "arguments": arguments, "placet": shown_result(answered), **ended}
+        self.output[-1] = {**item, "arguments": arguments, "placet": openai.shown_result(answered), **ended}
         yield self._done()
 
     # --- events -------------------------------------------------------------------------------------------------

@@ -13,16 +13,8 @@ from dataclasses import dataclass
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.gateway.identity.keys import hash_secret
+from placet.gateway.identity.store import sessions as store
 from placet.gateway.identity.store.keys import lock_secret
-from placet.gateway.identity.store.sessions import (
-    StoredSession,
-    add_session,
-    end_session,
-    end_sessions_of,
-    find_session,
-    note_session,
-    session_holds,
-)
 from placet.gateway.store import reading
 from placet.runtime.work import Change, UnitOfWork, Work
 
@@ -69,7 +61,7 @@ class Sessions:
             shown = holder.key_id and holder.secret_hash
             if shown and not await lock_secret(work.connection, holder.key_id or "", holder.secret_hash):
                 raise Refused("That API key is not valid.", status=401, kind="unauthorized")
-            await add_session(work.connection, session, self.seconds)
+            await store.add_session(work.connection, session, self.seconds)
             detail = {"method": holder.method}
             change = Change(holder.tenant, "session", session_id, "begun", None, "open", holder.person, detail=detail)
             work.record(change)
@@ -77,23 +69,23 @@ class Sessions:
             await self.end(old.tenant, old.session_id, holder.person)
         return cookie
 
-    async def find(self, cookie: str) -> StoredSession | None:
+    async def find(self, cookie: str) -> store.StoredSession | None:
         """Return the session of a cookie, None where it is over or was never one."""
         async with reading(self.units.database) as connection:
-            return await find_session(connection, hash_secret(cookie), self.idle_seconds)
+            return await store.find_session(connection, hash_secret(cookie), self.idle_seconds)
 
-    async def use(self, cookie: str) -> StoredSession | None:
+    async def use(self, cookie: str) -> store.StoredSession | None:
         """Return the session of a cookie, and note that it is used."""
         async with reading(self.units.database) as connection:
-            session = await find_session(connection, hash_secret(cookie), self.idle_seconds)
+            session = await store.find_session(connection, hash_secret(cookie), self.idle_seconds)
             if session is not None and session.unseen:
-                await note_session(connection, session.session_id)
+                await store.note_session(connection, session.session_id)
         return session
 
     async def holds(self, session_id: str) -> bool:
         """Tell whether a session still holds; asking is no use of it."""
         async with reading(self.units.database) as connection:
-            return await session_holds(connection, session_id, self.idle_seconds)
+            return await store.session_holds(connection, session_id, self.idle_seconds)
 
     async def end(self, tenant: str, session_id: str, by: str) -> bool:
         """End a session for good; tell whether there was one to end."""
@@ -103,7 +95,7 @@ class Sessions:
 
 async def end_one(work: Work, tenant: str, session_id: str, by: str) -> bool:
     """End a session for good; tell whether there was one to end."""
-    ended = await end_session(work.connection, tenant, session_id, by)
+    ended = await store.end_session(work.connection, tenant, session_id, by)
     if ended:
         work.record(_ended(tenant, session_id, by))
     return ended
@@ -111,7 +103,7 @@ async def end_one(work: Work, tenant: str, session_id: str, by: str) -> bool:
 
 async def end_all_of(work: Work, tenant: str, key_id: str, by: str) -> None:
     """End the sessions that began with a key whose secret is another one from now on."""
-    for session_id in await end_sessions_of(work.connection, key_id, by):
+    for session_id in await store.end_sessions_of(work.connection, key_id, by):
         work.record(_ended(tenant, session_id, by))
 
 

@@ -24,21 +24,7 @@ from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
-from placet.gateway.insights.numbers import (
-    BOUNDS,
-    DECIDED,
-    AlwaysApproved,
-    Held,
-    PersonNumbers,
-    RuleNumbers,
-    always_approved,
-    by_hour,
-    by_person,
-    by_rule,
-    unread,
-    waiting,
-    without_names,
-)
+from placet.gateway.insights import numbers
 from placet.gateway.insights.store import load_arguments, load_held, load_votes
 from placet.gateway.insights.suggestion import (
     NotSuggested,
@@ -81,11 +67,11 @@ class InsightsOut(BaseModel):
     complete: bool = Field(description=f"Whether these were all; otherwise the newest {HELD_MAX}, from `since` on.")
     named: bool = Field(description="Whether people are named; `PLACET_GATEWAY_INSIGHTS_NAMES`.")
     waiting: list[Waiting]
-    rules: list[RuleNumbers]
-    bounds: list[int] = Field(default=list(BOUNDS), description="Upper bounds of `histogram`, in seconds.")
-    people: list[PersonNumbers]
+    rules: list[numbers.RuleNumbers]
+    bounds: list[int] = Field(default=list(numbers.BOUNDS), description="Upper bounds of `histogram`, in seconds.")
+    people: list[numbers.PersonNumbers]
     hours: list[int] = Field(description="Decisions by hour of the day, UTC, from midnight on.")
-    always_approved: list[AlwaysApproved]
+    always_approved: list[numbers.AlwaysApproved]
 
 
 class ProposalIn(Body):
@@ -133,7 +119,7 @@ async def insights(deps: DepsOf, caller: CallerOf, days: Days = 7) -> Any:
         votes = await load_votes(connection, caller.tenant, held)
     complete = len(held) < HELD_MAX
     since = since if complete else held[0].created_at
-    people = by_person(held, votes)
+    people = numbers.by_person(held, votes)
     names = deps.settings.gateway_insights_names
     return InsightsOut(
         since=since,
@@ -141,11 +127,11 @@ async def insights(deps: DepsOf, caller: CallerOf, days: Days = 7) -> Any:
         held=len(held),
         complete=complete,
         named=names,
-        waiting=[Waiting(at=at, waiting=count) for at, count in waiting(held, since, until, POINTS)],
-        rules=by_rule(held),
-        people=people if names else without_names(people),
-        hours=by_hour(votes),
-        always_approved=always_approved(held, votes),
+        waiting=[Waiting(at=at, waiting=count) for at, count in numbers.waiting(held, since, until, POINTS)],
+        rules=numbers.by_rule(held),
+        people=people if names else numbers.without_names(people),
+        hours=numbers.by_hour(votes),
+        always_approved=numbers.always_approved(held, votes),
     )
 
 
@@ -192,7 +178,8 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
     async with reading(deps.runtime.database) as connection:
         held = await load_held(connection, caller.tenant, since, HELD_MAX)
         votes = await load_votes(connection, caller.tenant, held)
-        always = next((each for each in always_approved(held, votes) if (each.rule, each.tool) == (rule, tool)), None)
+        found = numbers.always_approved(held, votes)
+        always = next((each for each in found if (each.rule, each.tool) == (rule, tool)), None)
         if always is None:
             raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
         calls = [each for each in held if (each.rule, each.tool, each.state) == (rule, tool, "approved")]
@@ -202,7 +189,7 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
     report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
     if report is None:
         raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
-    out = _counted(made, report, always, held, unread(held, votes), ranges(seen))
+    out = _counted(made, report, always, held, numbers.unread(held, votes), ranges(seen))
     told = _in_sentences(always, out)
     made = _suggested(text, always, seen, told)
     return _Tried(made, out.model_copy(update={"diff": made.diff}), told)
@@ -211,8 +198,8 @@ async def _tried(deps: Deps, caller: Caller, rule: str, tool: str) -> _Tried:
 def _counted(
     made: Suggestion,
     report: dict[str, Any],
-    always: AlwaysApproved,
-    held: Iterable[Held],
+    always: numbers.AlwaysApproved,
+    held: Iterable[numbers.Held],
     hasty: Container[str],
     limits: list[str],
 ) -> SuggestionOut:
@@ -230,13 +217,13 @@ def _counted(
         decisions=always.decisions,
         people=always.people,
         arguments=always.arguments,
-        undecided=sum(each.state not in DECIDED for each in ends),
+        undecided=sum(each.state not in numbers.DECIDED for each in ends),
         unread=sum(each.approval_id in hasty for each in ends),
         ranges=limits,
     )
 
 
-def _in_sentences(always: AlwaysApproved, out: SuggestionOut) -> list[str]:
+def _in_sentences(always: numbers.AlwaysApproved, out: SuggestionOut) -> list[str]:
     by = "1 person" if always.people == 1 else f"{always.people} people"
     why = f"{always.approved} calls with {always.arguments} different arguments, approved as they were by {by}"
     passed = f"Replayed over 30 days: {out.would_pass} would have run without asking"
@@ -250,7 +237,7 @@ def _in_sentences(always: AlwaysApproved, out: SuggestionOut) -> list[str]:
     ]
 
 
-async def asked_no_more(deps: Deps, found: Iterable[AlwaysApproved]) -> frozenset[tuple[str, str]]:
+async def asked_no_more(deps: Deps, found: Iterable[numbers.AlwaysApproved]) -> frozenset[tuple[str, str]]:
     """Return the rules, with tools, of the rulebook's file that ask nobody; none where it cannot be read."""
     try:
         text = await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
@@ -267,7 +254,7 @@ async def _rulebook(deps: Deps) -> str:
 
 
 def _suggested(
-    text: str, always: AlwaysApproved, seen: Sequence[Mapping[str, Any]], told: Sequence[str] = ()
+    text: str, always: numbers.AlwaysApproved, seen: Sequence[Mapping[str, Any]], told: Sequence[str] = ()
 ) -> Suggestion:
     try:
         made = suggest(text, always.rule, always.tool, within(seen), told)

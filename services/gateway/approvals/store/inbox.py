@@ -16,18 +16,8 @@ import sqlalchemy as sa
 
 from placet.contracts.messages.approvals import ClosedState
 from placet.gateway.approvals.search import ALTERNATIVES_MAX, EXPANDED_MAX, Alternative, alternatives, expanded
+from placet.gateway.approvals.store import words
 from placet.gateway.approvals.store.pages import OLDEST, direction, page, text, texts
-from placet.gateway.approvals.store.words import (
-    CLOSED,
-    OPEN,
-    WIDE,
-    beginning,
-    depth,
-    depth_of_words,
-    fits_words,
-    nearest,
-    walked,
-)
 from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import APPROVALS, Row, approval_facts, with_openers
 from placet.gateway.tables import API_KEYS
@@ -99,9 +89,9 @@ class Filters:
         if asks:
             found["asks"] = [each.as_json() for each in asks]
             if all(each.words for each in asks):
-                found |= {OPEN: True} if self.state in {None, "pending"} else {}
-                found |= {CLOSED: True} if self.state != "pending" else {}
-                found |= {WIDE: True} if len(asks) > ALTERNATIVES_MAX else {}
+                found |= {words.OPEN: True} if self.state in {None, "pending"} else {}
+                found |= {words.CLOSED: True} if self.state != "pending" else {}
+                found |= {words.WIDE: True} if len(asks) > ALTERNATIVES_MAX else {}
         return found
 
 
@@ -163,10 +153,10 @@ async def list_candidates(
     if not _walks(values):
         return await _rows(connection, candidates(names), values)
     reach = (await _rows(connection, depths(names), values))[0]
-    words, sets_reach = reach["words"], reach["sets"]
-    if words is None or (sets_reach is not None and (words >= sets_reach if oldest else words <= sets_reach)):
+    by_words, by_sets = reach["words"], reach["sets"]
+    if by_words is None or (by_sets is not None and (by_words >= by_sets if oldest else by_words <= by_sets)):
         return await _rows(connection, worded_candidates(names), values)
-    return await _rows(connection, candidates(names - {OPEN, CLOSED, WIDE}), values)
+    return await _rows(connection, candidates(names - {words.OPEN, words.CLOSED, words.WIDE}), values)
 
 
 # Building one costs ten times what running it does, and there are few: one for each choice of filters.
@@ -177,7 +167,7 @@ def fitting(names: frozenset[str]) -> sa.Select[Any]:
     shown = sa.select(*(narrow if NARROW in names else approval_facts(APPROVALS)))
     if _walks(names):
         view = APPROVALS.alias("worded")
-        chosen = walked(names, _fits(view, names), view).subquery("chosen")
+        chosen = words.walked(names, _fits(view, names), view).subquery("chosen")
         return page(shown.select_from(_of_keys(chosen)), chosen, direction(names))
     if names.isdisjoint({"state", "conversation_id", "tool", "agent", "category"}):
         # No index has all states: a stretch of each.
@@ -220,7 +210,7 @@ def worded_candidates(names: frozenset[str]) -> sa.Select[Any]:
     let_in = view.c.deciders_digest == sa.any_(texts("digests"))
     theirs = sa.or_(let_in, _is_requester(view))
     wanted = [*_fits(view, names), *_open_to(view), view.c.state == _PENDING, theirs]
-    return _candidates_of(walked(names, wanted, view).subquery("chosen"), names)
+    return _candidates_of(words.walked(names, wanted, view).subquery("chosen"), names)
 
 
 @lru_cache(maxsize=512)
@@ -229,13 +219,13 @@ def depths(names: frozenset[str]) -> sa.Select[Any]:
     digests = sa.func.unnest(texts("digests")).table_valued("digest", name="mine").render_derived()
     c = APPROVALS.c
     here = (c.tenant == text("tenant"), c.state == _PENDING, c.deciders_digest == digests.c.digest)
-    reach = depth(APPROVALS, names, *here).correlate(digests).scalar_subquery()
-    sets_reach = sa.select(nearest(names)(reach)).select_from(digests).scalar_subquery()
-    return sa.select(depth_of_words(names).scalar_subquery().label("words"), sets_reach.label("sets"))
+    reach = words.depth(APPROVALS, names, *here).correlate(digests).scalar_subquery()
+    sets_reach = sa.select(words.nearest(names)(reach)).select_from(digests).scalar_subquery()
+    return sa.select(words.depth_of_words(names).scalar_subquery().label("words"), sets_reach.label("sets"))
 
 
 def _walks(names: Collection[str]) -> bool:
-    return OPEN in names or CLOSED in names
+    return words.OPEN in names or words.CLOSED in names
 
 
 def _is_requester(view: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -286,7 +276,7 @@ def _fits(view: sa.FromClause, names: frozenset[str]) -> list[sa.ColumnElement[b
     if "opened_before" in names:
         found.append(view.c.created_at < sa.bindparam("opened_before", type_=moment))
     if "asks" in names and not _walks(names):
-        found.append(fits_words(view))
+        found.append(words.fits_words(view))
     return found
 
 
@@ -299,8 +289,8 @@ async def _given(connection: Connection, tenant: str, filters: Filters) -> dict[
             continue
         prefix = max(asked.prefixes, key=len)
         values = {"tenant": tenant, "prefix": prefix, "most": EXPANDED_MAX + 1}
-        words = [row["word"] for row in await _rows(connection, beginning(), values)]
-        asks += expanded(asked, prefix, words) if len(words) <= EXPANDED_MAX else [asked]
+        begun = [row["word"] for row in await _rows(connection, words.beginning(), values)]
+        asks += expanded(asked, prefix, begun) if len(begun) <= EXPANDED_MAX else [asked]
     if filters.search and not asks:
         # No word begins so: then nothing fits, and the words are walked to say it.
         asks = [Alternative(words=[""], has=["%"])]
