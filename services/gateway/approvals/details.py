@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from placet.contracts.messages import ApprovalRule
 from placet.domain.directory import Directory
-from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.comments import CommentOut, comments_out
 from placet.gateway.approvals.forms import ApprovalOut, approvals_out
 from placet.gateway.approvals.store.comments import list_comments
@@ -25,6 +24,55 @@ from placet.surfaces.card import quoted
 
 #: Rows of one kind that a story shows.
 ROWS_MAX = 200
+
+
+class VerdictOut(BaseModel):
+    """What policy said."""
+
+    id: str
+    effect: str
+    rule: str | None
+    reason: str | None
+    rulebook_digest: str
+    judged_at: datetime
+
+
+class ExecutionOut(BaseModel):
+    """What the executor did."""
+
+    pool: str
+    state: str
+    fence: int | None = Field(description="Number of the attempt; a result of an older attempt does not count.")
+    worker: str | None
+    permit_id: str | None
+    permit_issuer: str | None
+    permit_expires_at: datetime | None = None
+    lease_until: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    result_kind: str | None
+    digest: str | None = Field(default=None, description="Of exactly what an executor took.")
+    error: str | None
+    resolution: Literal["ran", "did_not_run"] | None = Field(
+        default=None, description="What a person found of an outcome that was answered `unknown`."
+    )
+    resolved_by: str | None = None
+    resolution_note: str = ""
+    resolved_at: datetime | None = None
+
+
+class ChangeOut(BaseModel):
+    """One change of a state."""
+
+    at: datetime
+    machine: str
+    subject_id: str
+    event: str
+    from_state: str | None
+    to_state: str
+    actor: str
+    message_id: str | None
+    detail: Any
 
 
 class ArgumentsOut(BaseModel):

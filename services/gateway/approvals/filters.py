@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from placet.contracts.ids import own_id
+from placet.contracts.messages.approvals import ClosedState
 from placet.contracts.messages.tool_calls import Category, ToolName
 from placet.gateway.approvals.search import ALTERNATIVES_MAX, alternatives
 from placet.gateway.approvals.store.inbox import Filters
@@ -23,7 +24,7 @@ AGE_MAX_SECONDS = 315_360_000
 #: Filters of the query that the store takes under the same names.
 _AS_THEY_ARE = ("tool", "agent", "category", "requester", "rule", "decided_by", "opened_after", "opened_before")
 
-State = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
+State = Literal["pending", ClosedState]
 
 
 def _with_words(text: str) -> str:

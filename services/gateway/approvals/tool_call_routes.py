@@ -16,12 +16,12 @@ from placet.contracts.messages.tool_calls import NOTE_MAX, Resolution
 from placet.contracts.signed import signed
 from placet.gateway.admin import store as lists
 from placet.gateway.admin.history_routes import Name
-from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
+from placet.gateway.approvals.details import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.audit.history import LOOKED_AT
+from placet.gateway.conversations import rules
 from placet.gateway.conversations.access import writing
 from placet.gateway.conversations.items import SUCCESSES, arguments_value
-from placet.gateway.conversations.rules import call_status
 from placet.gateway.conversations.store import note_words
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.errors import described
@@ -62,7 +62,7 @@ class ToolCallOut(BaseModel):
     )
     digest: str | None
     state: str
-    status: Literal["proposed", "pending_confirmation", "decided", "executing", "success", "error"]
+    status: rules.CallState
     kind: str | None
     outcome: Outcome | None = Field(
         description="Of a staged call: what became of it; null while it waits, and of any other call."
@@ -228,4 +228,4 @@ def _status(call: Row, outcome: str | None, approval: Row | None, execution: Row
     if outcome or call["result_kind"]:
         succeeded = outcome in TOOK_EFFECT if outcome else call["result_kind"] in SUCCESSES
         return "success" if succeeded else "error"
-    return call_status(approval["state"] if approval else None, execution["state"] if execution else None)
+    return rules.call_status(approval["state"] if approval else None, execution["state"] if execution else None)

@@ -7,11 +7,14 @@ members that it does not know.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-ClosedState = Literal["approved", "denied", "answered", "expired", "withdrawn"]
+from placet.contracts.messages.approvals import ClosedState
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 
 class ItemAuthor(BaseModel):
@@ -202,72 +205,50 @@ class EndData(BaseModel):
     by: str
 
 
-class _Item(BaseModel):
+class _Item(BaseModel, Generic[T, D]):
     id: int = Field(description="Its number; they have no gaps.")
     at: datetime
+    type: T
+    data: D
 
 
-class MessageItem(_Item):
+Message = Annotated[UserMessage | AssistantMessage | OperatorMessage, Field(discriminator="role")]
+
+
+class MessageItem(_Item[Literal["message"], Message]):
     """Somebody said something."""
 
-    type: Literal["message"]
-    data: Annotated[UserMessage | AssistantMessage | OperatorMessage, Field(discriminator="role")]
 
-
-class TurnItem(_Item):
+class TurnItem(_Item[Literal["turn"], TurnData]):
     """What a turn does."""
 
-    type: Literal["turn"]
-    data: TurnData
 
-
-class ToolCallItem(_Item):
+class ToolCallItem(_Item[Literal["tool_call"], ToolCallData]):
     """What happens to a call."""
 
-    type: Literal["tool_call"]
-    data: ToolCallData
 
-
-class ApprovalItem(_Item):
+class ApprovalItem(_Item[Literal["approval"], ApprovalData]):
     """How an approval stands."""
 
-    type: Literal["approval"]
-    data: ApprovalData
 
-
-class ProgressItem(_Item):
+class ProgressItem(_Item[Literal["progress"], ProgressData]):
     """How far a call is."""
 
-    type: Literal["progress"]
-    data: ProgressData
 
-
-class DecisionItem(_Item):
+class DecisionItem(_Item[Literal["decision"], DecisionData]):
     """What a decision in words did."""
 
-    type: Literal["decision"]
-    data: DecisionData
 
-
-class HolderItem(_Item):
+class HolderItem(_Item[Literal["holder"], HolderData]):
     """Who answers."""
 
-    type: Literal["holder"]
-    data: HolderData
 
-
-class ResolutionItem(_Item):
+class ResolutionItem(_Item[Literal["resolution"], ResolutionData]):
     """What became of an unknown outcome."""
 
-    type: Literal["resolution"]
-    data: ResolutionData
 
-
-class ConversationItem(_Item):
+class ConversationItem(_Item[Literal["conversation"], EndData]):
     """The conversation's end."""
-
-    type: Literal["conversation"]
-    data: EndData
 
 
 FeedItem = Annotated[
