@@ -88,11 +88,7 @@ def wanted_after(last_event_id: str | None, after: str | None) -> int:
 
     The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
     """
-    return number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
-
-
-def number_of(name: str, text: str) -> int:
-    """Return the number of an event that a client names; raise Refused (400) for anything else."""
+    name, text = ("last-event-id", last_event_id) if last_event_id else ("after", after or "0")
     if not _NUMBER.fullmatch(text):
         raise invalid_request("not the number of an event", parameter=name)
     return int(text)

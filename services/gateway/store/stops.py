@@ -131,13 +131,10 @@ def _holds(
     if not signature and person.startswith(ERASED):
         return None
     try:
-        return _said(verifier.verify(purpose, signature)) == _claims(row, said, at)
+        signed = verifier.verify(purpose, signature)
     except BadSignature:
         return False
-
-
-def _said(claims: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in claims.items() if name != "iss"}
+    return {name: value for name, value in signed.items() if name != "iss"} == _claims(row, said, at)
 
 
 def _claims(row: Row, names: Sequence[str], at: str) -> dict[str, Any]:

@@ -170,20 +170,15 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
 SignedIn = Annotated[Caller, Depends(signed_in)]
 
 
-def check_form(caller: Caller, token: str) -> None:
-    """Raise Refused (403) for a form that does not come from a page that this session was shown.
+async def posted(request: Request, caller: SignedIn) -> FormData:
+    """Return the fields of a form; raise Refused (403) for one of no page that this session was shown.
 
     The address that a browser names as a request's origin is checked for every change; this stands behind it. A bearer
     sends its own proof with each request, so that no other site can borrow it.
     """
-    if caller.proof == "web_session" and not same_hash(token, caller.form_token):
-        raise Refused("This form has expired. Reload the page and try again.", status=403, kind="foreign-form")
-
-
-async def posted(request: Request, caller: SignedIn) -> FormData:
-    """Return the fields of a form that comes from a page of ours."""
     form = await request.form(max_files=0, max_fields=FIELDS_MAX)
-    check_form(caller, field(form, "form_token"))
+    if caller.proof == "web_session" and not same_hash(field(form, "form_token"), caller.form_token):
+        raise Refused("This form has expired. Reload the page and try again.", status=403, kind="foreign-form")
     return form
 
 

@@ -72,17 +72,12 @@ async def asked_here(connection: Connection, tenant: str, conversation_id: str) 
 
 
 def _asked_of(staged: Sequence[Row]) -> Asked:
-    return _asked([row["commit_id"] and (row["approval_state"] or "pending") for row in staged])
-
-
-def _asked(states: Sequence[str | None]) -> Asked:
-    """Return how far the question is, by the states of the approvals of each entry's commit; None where it has none."""
-    asked = [each for each in states if each is not None]
-    if not asked:
+    states = [row["approval_state"] or "pending" for row in staged if row["commit_id"] is not None]
+    if not states:
         return ""
-    if "pending" not in asked:
+    if "pending" not in states:
         return "decided"
-    return "all" if len(asked) == len(states) else "part"
+    return "all" if len(states) == len(staged) else "part"
 
 
 def leaving_out(plan: Plan, workspace_id: str, wanted: Collection[str]) -> tuple[str, frozenset[str]]:
