@@ -59,14 +59,11 @@ async def list_limits(deps: DepsOf, caller: CallerOf, limit: Rows = 50, after: A
         rows = await store.list_page(connection, store.COUNTERS, caller.tenant, after=cursor, limit=limit + 1)
         asked = [(row["counter_id"], each) for row in rows[:limit] for each in _of(known, row)]
         used = await store.used_of(connection, [(counter_id, each.within_seconds) for counter_id, each in asked])
-    windows: dict[str, list[WindowOut]] = {}
+    windows: dict[str, list[dict[str, Any]]] = {}
     for (counter_id, each), amount in zip(asked, used, strict=True):
-        made = WindowOut(at_most=float(each.at_most), within_seconds=each.within_seconds, used=float(amount))
+        made = {"at_most": float(each.at_most), "within_seconds": each.within_seconds, "used": float(amount)}
         windows.setdefault(counter_id, []).append(made)
-    items = [
-        LimitOut.model_validate({**row, "id": row["counter_id"], "windows": windows.get(row["counter_id"], [])})
-        for row in rows[:limit]
-    ]
+    items = [{**row, "id": row["counter_id"], "windows": windows.get(row["counter_id"], [])} for row in rows[:limit]]
     return {"items": items, "next": next_of(rows, limit, "touched_at", "counter_id")}
 
 

@@ -279,11 +279,11 @@ def _no_approval() -> Refused:
 
 def _not_now(ask: Ask, approval: Row) -> Refused | None:
     """Return why nobody may let this call run now; what waits stays, and may be denied."""
-    return _restored_since(ask, approval) or _stopped_now(ask, approval)
-
-
-def _stopped_now(ask: Ask, approval: Row) -> Refused | None:
-    if ask.verb not in _LET_RUN or approval.get("stopped") is None:
+    if ask.verb not in _LET_RUN:
+        return None
+    if restored := _restored_since(ask, approval):
+        return restored
+    if approval.get("stopped") is None:
         return None
     title = "An administrator has stopped such calls. It can be approved when they are allowed again."
     return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
@@ -295,7 +295,7 @@ def _restored_since(ask: Ask, approval: Row) -> Refused | None:
     A conversation's log goes on as the backup had it, so its cards say nothing of that; other pages may have stood open
     since before, and what programs sent before, they send again.
     """
-    if ask.verb not in _LET_RUN or approval["state"] != "pending" or approval.get("restored_at") == ask.restored_at:
+    if approval["state"] != "pending" or approval.get("restored_at") == ask.restored_at:
         return None
     title = "Placet was restored from a backup after this was asked: it may have run already."
     detail = (
