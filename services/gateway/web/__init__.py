@@ -25,21 +25,19 @@ from placet.gateway.web import (
     page,
     plans,
     receipts,
-    saved_views,
     sign_in,
     staged,
     stops,
-    writing,
 )
-from placet.gateway.web.lost import answer_browsers
+from placet.gateway.web.render import answer_browsers
 
 _STATIC = Path(__file__).parent / "static"
 
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    chat = (sign_in, page, writing, plans, staged, cards, comments, links)
-    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, receipts, insights, administration)
+    chat = (sign_in, page, plans, staged, cards, comments, links)
+    pages = (*chat, inbox, approval, operator, jobs, stops, receipts, insights, administration)
     add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -23,9 +23,10 @@ from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import BATCH_MAX
 from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_of, with_surfaced
 from placet.gateway.approvals.search import COUNT_MAX
-from placet.gateway.approvals.store.saved_views import list_views
+from placet.gateway.approvals.store.saved_views import NAME_MAX, VIEWS_MAX, list_views, remove_view, save_view
 from placet.gateway.approvals.survey import GROUPS, Survey, in_groups
 from placet.gateway.approvals.together import decide_in_turn, not_in_turn
+from placet.gateway.conversations.access import writing
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.pages import cursor_of
@@ -44,6 +45,9 @@ from placet.surfaces.texts import text
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
 
 _ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})(?:\.([0-9]{1,16}))?")
+
+#: Characters of the address of a list that is kept.
+ADDRESS_MAX = 2_000
 
 Told = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 Seen = Annotated[
@@ -147,6 +151,34 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
         missing=len(chosen) - len(cards),
         back=back_of(field(form, "back")),
     )
+
+
+@router.post("/views")
+async def save_list(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
+    """Keep the list that the form was on, under the name that was typed, and lead back to it."""
+    caller.need(Scope.DECIDE)
+    name, address = " ".join(field(form, "name").split()), back_of(field(form, "back"))
+    if not name or len(name) > NAME_MAX or len(address) > ADDRESS_MAX:
+        words = text(caller.language, "A view needs a name of at most {count} characters.", count=NAME_MAX)
+        raise Refused(words, status=400, kind="invalid-view")
+    async with writing(deps.runtime.units, caller) as work:
+        kept = await save_view(work.connection, caller.tenant, caller.person, name, address)
+    if not kept:
+        words = text(caller.language, "You keep {count} views already: delete one first.", count=VIEWS_MAX)
+        raise Refused(words, status=409, kind="too-many-views")
+    if kept != address:
+        words = text(caller.language, "You keep another view of that name: delete it first, or choose another name.")
+        raise Refused(words, status=409, kind="view-exists")
+    return RedirectResponse(address, 303)
+
+
+@router.post("/views/delete")
+async def forget_list(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
+    """Forget a view, and lead back to the list."""
+    caller.need(Scope.DECIDE)
+    async with writing(deps.runtime.units, caller) as work:
+        await remove_view(work.connection, caller.tenant, caller.person, field(form, "name"))
+    return RedirectResponse(back_of(field(form, "back")), 303)
 
 
 def back_of(path: str) -> str:

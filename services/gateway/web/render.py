@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 from zlib import crc32
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
@@ -47,6 +47,9 @@ _PEOPLE: ContextVar[Mapping[str, Person]] = ContextVar("people")
 FACES = 6
 #: Fields of one form.
 FIELDS_MAX = 400
+#: Where programs speak to us: what they get is no page, whatever they accept.
+_API = "/v1/"
+_LOST = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 @cache
@@ -240,3 +243,18 @@ def error_page(language: str, status: int, title: str, detail: str = "") -> HTML
     return render(
         "error.html", status, language=language, title=title, detail="" if detail == title else detail, code=status
     )
+
+
+def answer_browsers(app: FastAPI) -> None:
+    """Answer browsers that look for a page which is not there with a page; everybody else as before."""
+    as_before = app.exception_handlers[HTTPException]
+
+    async def lost(request: Request, error: Exception) -> Response:
+        looks = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(_API)
+        if looks and isinstance(error, HTTPException) and error.status_code in _LOST:
+            language = wished(request)
+            return error_page(language, 404, text(language, "There is no such page."))
+        answer: Response = await as_before(request, error)  # type: ignore[misc]  # ours, and asynchronous
+        return answer
+
+    app.add_exception_handler(HTTPException, lost)
