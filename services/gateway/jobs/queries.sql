@@ -14,21 +14,21 @@ SELECT * FROM (
 ORDER BY created_at DESC, job_id DESC LIMIT :most
 
 -- name: find_job
-SELECT job_id, agent, author, state, spec::text AS spec, spec ->> 'task' AS task, tasks, decided, active, running,
-    attempts, flagged, agreed, "cast", tokens, cost, unpriced, reason, result::text AS result, changes, entries,
+SELECT job_id, agent, author, state, spec, spec ->> 'task' AS task, tasks, decided, active, running,
+    attempts, flagged, agreed, "cast", tokens, cost, unpriced, reason, result, changes, entries,
     log_seq, created_at, ended_at
 FROM read.jobs
 WHERE tenant = :tenant AND job_id = :job_id
 
 -- name: tasks_of
-SELECT number, task_id, text, state, needs, produces, group_number, k, votes::text AS votes, drawn, drawn_before, running,
-    answer::text AS answer, reason
+SELECT number, task_id, text, state, needs, produces, group_number, k, votes, drawn, drawn_before, running,
+    answer, reason
 FROM read.job_tasks
 WHERE tenant = :tenant AND job_id = :job_id
 ORDER BY number
 
 -- name: attempts_of
-SELECT attempt_id, number, attempt, conversation_id, state, vote_key, answer::text AS answer, flags, reason, input_tokens,
+SELECT attempt_id, number, attempt, conversation_id, state, vote_key, answer, flags, reason, input_tokens,
     output_tokens, cost, calls, asked_again, begun_at, ended_at
 FROM read.job_attempts
 WHERE tenant = :tenant AND job_id = :job_id

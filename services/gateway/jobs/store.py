@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic_core import from_json
-
 from placet.gateway.conversations.items import Item
 from placet.gateway.store.paging import Cursor
 from placet.runtime.queries import load_queries
@@ -29,18 +27,17 @@ async def list_jobs(
 async def find_job(connection: Connection, tenant: str, job_id: str) -> Row | None:
     """Return one job of a tenant."""
     rows = await connection.run(QUERIES.find_job, tenant=tenant, job_id=job_id)
-    return _read(rows[0], "spec", "result") if rows else None
+    return dict(rows[0]) if rows else None
 
 
 async def tasks_of(connection: Connection, tenant: str, job_id: str) -> list[Row]:
     """Return a job's tasks by number; 0 is its division."""
-    rows = await connection.run(QUERIES.tasks_of, tenant=tenant, job_id=job_id)
-    return [_read(row, "votes", "answer") for row in rows]
+    return [dict(row) for row in await connection.run(QUERIES.tasks_of, tenant=tenant, job_id=job_id)]
 
 
 async def attempts_of(connection: Connection, tenant: str, job_id: str) -> list[Row]:
     """Return a job's attempts, by task and then by number."""
-    return [_read(row, "answer") for row in await connection.run(QUERIES.attempts_of, tenant=tenant, job_id=job_id)]
+    return [dict(row) for row in await connection.run(QUERIES.attempts_of, tenant=tenant, job_id=job_id)]
 
 
 async def open_cards(connection: Connection, tenant: str, conversation_ids: Sequence[str]) -> dict[str, list[str]]:
@@ -61,8 +58,3 @@ async def conversation_of(connection: Connection, tenant: str, job_id: str, atte
     """Return the conversation of an attempt; None where the job has none of that id."""
     rows = await connection.run(QUERIES.conversation_of, tenant=tenant, job_id=job_id, attempt_id=attempt_id)
     return rows[0][0] if rows else None
-
-
-def _read(row: Any, *names: str) -> dict[str, Any]:
-    found = dict(row)
-    return found | {name: from_json(found[name]) if found[name] is not None else None for name in names}
