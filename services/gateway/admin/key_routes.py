@@ -124,7 +124,7 @@ async def list_all(deps: DepsOf, caller: CallerOf) -> KeyList:
     caller.need(Scope.ADMIN)
     async with reading(deps.runtime.database) as connection:
         found = await store.list_keys(connection, caller.tenant, SHOWN_MAX)
-    return KeyList(items=[_out(key) for key in found])
+    return KeyList(items=[answer_of(KeyOut, key, id=key.key_id) for key in found])
 
 
 @router.post("", status_code=201, responses=described(400, 401, 403, 409, 413, 415, 503))
@@ -195,7 +195,7 @@ async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> T
         await end_all_of(work, caller.tenant, key_id, caller.person)
         work.record(_change(caller, key_id, "taken-over", "active", "active", by=how, made_by=key.created_by))
     deps.authenticator.forget(key_id)
-    return TakenOverOut(**_out(key).model_dump(), key=secret)
+    return answer_of(TakenOverOut, key, id=key.key_id, key=secret)
 
 
 @router.delete("/{key_id}", status_code=204, responses=described(401, 403, 404, 503))
@@ -212,7 +212,3 @@ async def revoke(deps: DepsOf, caller: CallerOf, key_id: PathId) -> Response:
 
 def _change(caller: Caller, key_id: str, event: str, before: str | None, after: str, **detail: str) -> Change:
     return Change(caller.tenant, "api-key", key_id, event, before, after, caller.person, detail=dict(detail))
-
-
-def _out(key: store.ApiKey) -> KeyOut:
-    return answer_of(KeyOut, key, id=key.key_id)

@@ -216,9 +216,9 @@ async def _waiting(deps: Deps, caller: Caller, conversation_id: str) -> Row:
 def _workspace_out(workspace: Row, entries: Sequence[Row], changes: Sequence[Row]) -> WorkspaceOut:
     plan = plan_of(workspace, entries, changes, [row["call_id"] for row in entries if row["state"] != "left_out"], {})
     counts = plan.counts()
-    by_call: dict[str, list[StagedChangeOut]] = {}
+    by_call: dict[str, list[Row]] = {}
     for row in changes:
-        by_call.setdefault(row["call_id"], []).append(StagedChangeOut.model_validate(row))
+        by_call.setdefault(row["call_id"], []).append(row)
     return WorkspaceOut.model_validate(
         {
             **workspace,
