@@ -92,11 +92,8 @@ class ResponseState:
         events = [event for call in again if not self.goal.has_voted(call) for event in self._ask(call)]
         if note := openai.voted_note(self.goal.language, again, self.goal.voted):
             events += self._say(f"voted.{self.goal.told}", note)
-        if (
-            (alone := self.log.call_of(self.goal.asked_alone))
-            and self.log.asks(alone)
-            and not self.goal.has_voted(alone)
-        ):
+        alone = self.log.call_of(self.goal.asked_alone)
+        if alone and self.log.asks(alone) and not self.goal.has_voted(alone):
             events += self._ask(alone, f"_{self.goal.newest}")
         if self.inbox is not None and not self.failure:
             events += self._say_waits(self.inbox)

@@ -237,12 +237,10 @@ class SlackDoor:
         await asyncio.wait({deciding}, timeout=MODAL_SECONDS)
         if not deciding.done():
             # Stored, it cannot get lost, and the modal may go; else the person must know that it is not.
-            problem = (
-                {}
-                if stored.is_set()
-                else {"response_action": "errors", "errors": {edit_form.REASON: text(acting.locale, AWAY)}}
-            )
-            await acting.ack(**problem)
+            if stored.is_set():
+                await acting.ack()
+            else:
+                await acting.ack(response_action="errors", errors={edit_form.REASON: text(acting.locale, AWAY)})
         row = await deciding
         await acting.ack()
         if row is None:

@@ -117,15 +117,14 @@ def asked_of(parameters: Mapping[str, str], language: str = LANGUAGES[0]) -> Ask
         faults = error.errors() if isinstance(error, ValidationError) else []
         wrong += sorted({str(each["loc"][0]) if each["loc"] else "day" for each in faults}) or ["day"]
         query = None
-    if wrong:
-        if "q" in wrong:
-            words = "Search for words: at least one letter or digit, and at most {count} characters in all."
-            fault = text(language, words, count=SEARCH_MAX)
-        else:
-            named = [text(language, FILTERS.get(each, each)) for each in wrong]
-            fault = text(language, "This search cannot be run: {wrong}.", wrong=", ".join(named))
-        return Asked(mine, typed, arranged, cursor, whole, None, fault)
-    return Asked(mine, typed, arranged, cursor, whole, query)
+    fault = ""
+    if "q" in wrong:
+        words = "Search for words: at least one letter or digit, and at most {count} characters in all."
+        fault = text(language, words, count=SEARCH_MAX)
+    elif wrong:
+        named = [text(language, FILTERS.get(each, each)) for each in wrong]
+        fault = text(language, "This search cannot be run: {wrong}.", wrong=", ".join(named))
+    return Asked(mine, typed, arranged, cursor, whole, None if wrong else query, fault)
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,11 +235,8 @@ def _sections(
 ) -> tuple[Section, ...]:
     if not asked.group:
         return (Section("", "", grouped(cards, whole=asked.whole)),) if cards else ()
-    by_id, column, more = (
-        {card.approval.id: card for card in cards},
-        GROUPS[asked.group],
-        "" if survey.complete else "+",
-    )
+    by_id = {card.approval.id: card for card in cards}
+    column, more = GROUPS[asked.group], "" if survey.complete else "+"
     counts = Counter(row[column] for row in survey.rows)
     return tuple(
         Section(

@@ -142,20 +142,12 @@ async def _history(deps: Deps, caller: Caller, asked: Asked, after: str | None) 
 async def _limits(deps: Deps, caller: Caller, _asked: Asked, after: str | None) -> Rows:
     rows, following = _dumped(await limits.list_limits(deps, caller, PAGE, after))
 
-    def shown(row: Row) -> Row:
-        used = [
-            text(
-                caller.language,
-                "{used} of {most} in {span}",
-                used=number(caller.language, each["used"]),
-                most=number(caller.language, each["at_most"]),
-                span=lasting(each["within_seconds"], caller.language),
-            )
-            for each in row["windows"]
-        ]
-        return {**row, "used": used}
+    def words(window: Row) -> str:
+        used, most = (number(caller.language, window[name]) for name in ("used", "at_most"))
+        span = lasting(window["within_seconds"], caller.language)
+        return text(caller.language, "{used} of {most} in {span}", used=used, most=most, span=span)
 
-    return [shown(row) for row in rows], following
+    return [{**row, "used": [words(each) for each in row["windows"]]} for row in rows], following
 
 
 async def _tools(deps: Deps, _caller: Caller, _asked: Asked, _after: str | None) -> Rows:

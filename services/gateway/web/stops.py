@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.datastructures import FormData
@@ -37,17 +39,10 @@ async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     what, name = field(form, "what"), field(form, "name").strip()
     if what == "tenant" and not name:
         name = caller.tenant
-    target = {"all": True} if what == "all" else {what: name}
+    given: dict[str, Any] = {"all": True} if what == "all" else {what: name}
+    given |= {each: field(form, each) == "yes" for each in ("by_another", "anyway")}
     try:
-        by_another = field(form, "by_another") == "yes"
-        wanted = EmergencyStopIn.model_validate(
-            {
-                **target,
-                "reason": field(form, "reason").strip(),
-                "by_another": by_another,
-                "anyway": field(form, "anyway") == "yes",
-            }
-        )
+        wanted = EmergencyStopIn.model_validate({**given, "reason": field(form, "reason").strip()})
     except ValueError:
         return await _page(deps, caller, 400, invalid=True)
     try:
