@@ -96,18 +96,7 @@ SELECT seq, type, at, data FROM (
     FROM (
         SELECT seq, type, at, data FROM read.log
         WHERE tenant = :tenant AND conversation_id = :conversation_id
-        ORDER BY seq DESC LIMIT :most
-    ) AS newest
-    WINDOW newer AS (ORDER BY seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-) AS weighed
-WHERE bytes < :bytes_max ORDER BY seq DESC
-
--- name: tail_of_types
-SELECT seq, type, at, data FROM (
-    SELECT seq, type, at, data, coalesce(sum(octet_length(data::text)) OVER newer, 0) AS bytes
-    FROM (
-        SELECT seq, type, at, data FROM read.log
-        WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = ANY(:types::text[])
+            AND (:types::text[] IS NULL OR type = ANY (:types))
         ORDER BY seq DESC LIMIT :most
     ) AS newest
     WINDOW newer AS (ORDER BY seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)

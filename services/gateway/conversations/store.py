@@ -202,12 +202,8 @@ async def tail(
 
     There are fewer than `limit` where these would be more than TAIL_BYTES_MAX.
     """
-    given: dict[str, Any] = {"tenant": tenant, "conversation_id": conversation_id, "most": limit}
-    given["bytes_max"] = TAIL_BYTES_MAX
-    if types:
-        found = await connection.run(QUERIES.tail_of_types, **given, types=list(types))
-    else:
-        found = await connection.run(QUERIES.tail, **given)
+    given = {"tenant": tenant, "conversation_id": conversation_id, "most": limit, "bytes_max": TAIL_BYTES_MAX}
+    found = await connection.run(QUERIES.tail, **given, types=list(types) or None)
     return [_item(*row) for row in reversed(found)]
 
 
