@@ -227,7 +227,6 @@ def _open_to_slack(app: FastAPI, deps: Deps) -> tuple[tuple[Duty, ...], tuple[Ab
     # Half a second of start-up and some megabytes: only who is in Slack pays for its libraries.
     from placet.gateway.slack.door import SlackDoor, reachable  # noqa: PLC0415
     from placet.gateway.slack.route import add_slack  # noqa: PLC0415
-    from placet.gateway.slack.socket import socket_mode  # noqa: PLC0415
 
     catalog = partial(load_catalog, settings.rulebook)
     door = SlackDoor(
@@ -241,8 +240,13 @@ def _open_to_slack(app: FastAPI, deps: Deps) -> tuple[tuple[Duty, ...], tuple[Ab
         settings.notifier_language,
     )
     add_slack(app, door)
-    by_socket = slack.app_token.get_secret_value()
-    return (Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),), (socket_mode(door),) if by_socket else ()
+    duties = (Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),)
+    if not slack.app_token.get_secret_value():
+        return duties, ()
+    # Its gauge is there only where it is used: elsewhere it would say that no socket is open.
+    from placet.gateway.slack.socket import socket_mode  # noqa: PLC0415
+
+    return duties, (socket_mode(door),)
 
 
 def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -> Provider | None:

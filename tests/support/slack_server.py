@@ -88,6 +88,8 @@ class SlackServer:
     limited_share: float = 0.0
     dice: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 - dice, no secret
     sockets: list[web.WebSocketResponse] = field(default_factory=list)
+    #: Of sockets that nobody has asked for yet; a ticket is good for one try, whatever comes of it.
+    tickets: set[str] = field(default_factory=set)
     #: Envelope id -> what the app answered.
     acks: dict[str, dict[str, Any]] = field(default_factory=dict)
     _used_triggers: set[str] = field(default_factory=set)
@@ -144,6 +146,7 @@ class SlackServer:
         return None
 
     async def _go_wrong(self, request: web.Request, fault: Fault) -> web.StreamResponse:
+        await self.changed()
         match fault.kind:
             case "ratelimited":
                 headers = {"retry-after": f"{fault.retry_after}"}
@@ -158,8 +161,7 @@ class SlackServer:
 
     def _answer(self, method: str, token: str, arguments: dict[str, Any]) -> dict[str, Any]:
         if method == "apps.connections.open":
-            good = token == self.app_token
-            return {"ok": True, "url": f"{self.url.replace('http', 'ws', 1)}/socket"} if good else _no("invalid_auth")
+            return self._open_socket() if token == self.app_token else _no("invalid_auth")
         if token not in self.tokens:
             return _no("invalid_auth" if token else "not_authed")
         known: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -175,6 +177,11 @@ class SlackServer:
             "conversations.replies": self._history,
         }
         return known[method](arguments) if method in known else _no("unknown_method")
+
+    def _open_socket(self) -> dict[str, Any]:
+        ticket = f"ticket-{self.number()}"
+        self.tickets.add(ticket)
+        return {"ok": True, "url": f"{self.url.replace('http', 'ws', 1)}/socket?ticket={ticket}"}
 
     def _post(self, given: dict[str, Any]) -> dict[str, Any]:
         channel = given["channel"]
@@ -234,8 +241,14 @@ class SlackServer:
         await self.changed()
         return web.Response(text="ok")
 
-    async def socket(self, request: web.Request) -> web.WebSocketResponse:
+    async def socket(self, request: web.Request) -> web.StreamResponse:
         """Serve one Socket Mode connection."""
+        ticket = request.query["ticket"]
+        if ticket not in self.tickets:
+            return web.Response(status=408)
+        self.tickets.remove(ticket)
+        if self.faults["socket"]:
+            return await self._go_wrong(request, self.faults["socket"].popleft())
         made = web.WebSocketResponse(autoping=True)
         await made.prepare(request)
         await made.send_json({"type": "hello", "num_connections": len(self.sockets) + 1})

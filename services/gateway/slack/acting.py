@@ -112,7 +112,7 @@ async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, acting:
         log.warning("slack.malformed")
         await refused(text(acting.locale, "This button does not belong to Placet."))
     except (SlackApiError, SlackClientError, OSError, TimeoutError) as error:
-        log.warning("slack.call_failed", error=type(error).__name__, code=_code(error))
+        log.warning("slack.call_failed", error=type(error).__name__, code=word_of(error))
         words = "Slack rejected the request. Check the card and try again if it is still waiting."
         await refused(text(acting.locale, words))
     except Exception as error:
@@ -126,9 +126,10 @@ async def _tried(telling: Awaitable[None]) -> None:
     try:
         await telling
     except (SlackApiError, SlackClientError, OSError, TimeoutError, ValueError) as error:
-        log.warning("slack.untold", error=type(error).__name__, code=_code(error))
+        log.warning("slack.untold", error=type(error).__name__, code=word_of(error))
 
 
-def _code(error: Exception) -> str:
+def word_of(error: Exception) -> str:
+    """Return Slack's own word for what went wrong; empty where it has none."""
     response: Mapping[str, Any] = getattr(error, "response", {}) or {}
     return str(response.get("error", "")) if hasattr(response, "get") else ""
