@@ -47,8 +47,8 @@ class Standing(StrEnum):
     OPEN = "open"  # its person may decide with it
     VOTED = "voted"  # its person has voted elsewhere, others still have to, and it may change that vote
     UNKNOWN = "unknown"  # no link of ours, or its person is none any more
-    LAPSED = "lapsed"  # it is too old
     OVER = "over"  # the approval is over
+    LAPSED = "lapsed"  # it is too old
     SENT = "sent"  # its person's decision is on its way
     USED = "used"  # its person decided with it, and others may still have to
     CHANGED = "changed"  # the call is not the one that the mail was about
@@ -115,8 +115,8 @@ def standing(
     if link is None or approval is None or not _is_known(link.person, directory):
         return Standing.UNKNOWN
     past = (
-        (not link.alive, Standing.LAPSED),
         (approval["state"] != "pending", Standing.OVER),
+        (not link.alive, Standing.LAPSED),
         (use is not None and not use.counted, Standing.SENT),
         (use is not None, Standing.USED),
         (link.digest != approval["digest"], Standing.CHANGED),

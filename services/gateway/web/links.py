@@ -297,11 +297,12 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, type
 
 
 def _end(deps: Deps, opened: _Opened, status: int) -> HTMLResponse:
-    """Show why nothing can be decided with the link; what the link is too weak for, or too old, is not told with it."""
+    """Show why nothing can be decided with the link; to one too weak or too old nothing of the call is told."""
     approval, summary, decided_by = None, "", ""
-    if opened.standing in {Standing.OVER, Standing.USED, Standing.VOTED} and opened.approval is not None:
-        approval = approval_out(opened.approval)
-        summary = approval.summary if link_is_enough(opened.approval) else ""
+    if opened.standing in {Standing.OVER, Standing.USED, Standing.VOTED}:
+        link, row = opened.found()
+        approval = approval_out(row)
+        summary = approval.summary if link.alive and link_is_enough(row) else ""
         decided_by = names_in(deps.directory())(approval.decided_by or "")
     values: dict[str, Any] = {"standing": opened.standing, "approval": approval, "summary": summary, "use": opened.use}
     values |= {"vote": opened.vote, "token": opened.token, "decided_by": decided_by}

@@ -90,6 +90,28 @@ async def test_an_old_link_shows_nothing(house: House) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        ({"state": "approved", "decided_by": "person:grace"}, "Decided by Grace."),
+        ({"state": "expired"}, "It expired without a decision; nothing runs."),
+    ],
+    ids=lambda each: each.get("state") if isinstance(each, dict) else "",
+)
+async def test_an_old_link_of_a_closed_approval_says_how_it_ended(
+    house: House, ended: dict[str, Any], told: str
+) -> None:
+    """The deadline is over as the approval is: the link tells its end, nothing of the call, and decides nothing."""
+    row = waiting(house, closed_at=datetime.now(UTC), **ended)
+    path = f"/l/{a_link(house.url, row, expires_at=datetime.now(UTC) - timedelta(seconds=1))}"
+    async with house.client() as browser:
+        shown = await browser.get(path)
+        sent = await browser.post(path, data={"decision": "approve"})
+    assert (200, 409, []) == (shown.status_code, sent.status_code, decided(house))
+    texts = (told, "This approval is closed.", row["summary"], "your decision")
+    assert [True, True, False, False] == [text in shown.text for text in texts]
+
+
+@pytest.mark.parametrize(
     "headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}]
 )
 async def test_another_site_sends_nothing(house: House, headers: dict[str, str]) -> None:
