@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
+from time import monotonic
 from typing import Any
 
 import structlog
@@ -49,23 +51,35 @@ class _Socket(SocketModeClient):
     The SDK's `connect` takes the one it has again and again, which is used up by its first try, and logs it each time.
     """
 
+    #: How long the next wait is, and since when there is a socket; seconds, these by the monotonic clock.
+    _pause, _since = PAUSE_SECONDS, -inf
+
     async def connect(self) -> None:
         """Connect, however long that takes."""
         CONNECTED.set(0)
-        pause, self.auto_reconnect_enabled = PAUSE_SECONDS, False
+        self.auto_reconnect_enabled = False
+        if monotonic() - self._since < PAUSE_MAX_SECONDS:
+            # Slack closes at once what is one socket too many.
+            await self._wait("closed at once")
+        else:
+            self._pause = PAUSE_SECONDS
         while not self.closed:
             try:
                 async with asyncio.timeout(TRY_SECONDS):
                     session = await self._try()
             except Exception as error:  # noqa: BLE001 - whatever it is, the next try may do better
                 if not self.closed:
-                    wait = max(pause, _asked_to_wait(error))
-                    log.warning("slack.socket_waiting", error=_kind_of(error), again_in_seconds=wait)
-                    await asyncio.sleep(wait)
-                    pause = min(pause * 2, PAUSE_MAX_SECONDS)
+                    await self._wait(_kind_of(error), _asked_to_wait(error))
             else:
                 self._begin(session)
                 return
+
+    async def _wait(self, why: str, at_least: float = 0.0) -> None:
+        """Wait, longer each time, until a socket has lasted."""
+        seconds = max(self._pause, at_least)
+        log.warning("slack.socket_waiting", error=why, again_in_seconds=seconds)
+        self._pause = min(self._pause * 2, PAUSE_MAX_SECONDS)
+        await asyncio.sleep(seconds)
 
     async def connect_to_new_endpoint(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - the SDK's
         """Connect anew where the socket is gone, or Slack says that it will be."""
@@ -87,7 +101,7 @@ class _Socket(SocketModeClient):
     def _begin(self, session: Any) -> None:
         """Hear what comes by a new socket, and watch it."""
         self.current_session, self.stale, self.last_ping_pong_time = session, False, None
-        self.auto_reconnect_enabled = self.default_auto_reconnect_enabled
+        self.auto_reconnect_enabled, self._since = self.default_auto_reconnect_enabled, monotonic()
         for task in (self.current_session_monitor, self.message_receiver):
             if task is not None:
                 task.cancel()
