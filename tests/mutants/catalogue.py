@@ -366,8 +366,8 @@ MUTANTS = (
         "forms-of-elsewhere",
         "a form that another site sends counts",
         "services/gateway/web/render.py",
-        'if caller.proof == "web_session" and not same_hash(token, caller.form_token):',
-        'if caller.proof == "web_session" and token == "forged":',
+        'if caller.proof == "web_session" and not same_hash(field(form, "form_token"), caller.form_token):',
+        'if caller.proof == "web_session" and field(form, "form_token") == "forged":',
         ("tests/integration/gateway/test_inbox_page.py", "tests/integration/gateway/test_administration.py"),
     ),
     Mutant(
