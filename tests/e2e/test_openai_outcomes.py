@@ -47,6 +47,10 @@ async def hopper(system: System) -> AsyncIterator[AsyncOpenAI]:
         yield made
 
 
+#: Placet's tools as a client declares them that knows approval requests.
+DECLARED: list[Any] = [{"type": "mcp", "server_label": "placet", "require_approval": "always"}]
+
+
 def answers(asked: Response, *, approve: bool = True) -> list[Any]:
     """Return the input that answers everything that a response asks."""
     answer = {"type": "mcp_approval_response", "approve": approve}
@@ -247,3 +251,61 @@ async def test_a_completion_that_failed_says_which_limit_is_why(grace: AsyncOpen
         told["error"]["message"].partition(",")[0],
         told["placet"]["limit"],
     )
+
+
+# --- several answers, as the AI SDK posts them --------------------------------------------------------------------
+
+
+def of_ai_sdk(told: Response, *, stores: bool, approve: bool) -> list[Any]:
+    """Return what the AI SDK's OpenAI provider adds to its history: what it was told, and answers to what was asked.
+
+    `stores`: as it posts by default, by names, also of the request in front of each answer; else it posts only texts.
+    """
+    outputs = [item for item in told.output if item.type in {"message", *(("mcp_call",) if stores else ())}]
+    known: list[Any] = [
+        {"type": "item_reference", "id": item.id} if stores else {"role": "assistant", **item.model_dump()}
+        for item in outputs
+    ]
+    found = answers(told, approve=approve)
+    names: list[Any] = [{"type": "item_reference", "id": each["approval_request_id"]} for each in found]
+    return known + ([item for pair in zip(names, found, strict=True) for item in pair] if stores else found)
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_all_answers_of_a_post_count(grace: AsyncOpenAI, *, stores: bool) -> None:
+    """Whatever stands among them: neither call waits, and nothing is asked anew."""
+    history: list[Any] = [{"role": "user", "content": "deploy two"}]
+    asked = await grace.responses.create(model="default", input=history, tools=DECLARED)
+    history += of_ai_sdk(asked, stores=stores, approve=False)
+    done = await grace.responses.create(model="default", input=history, tools=DECLARED)
+    assert (["mcp_call", "mcp_call", "message"], []) == (kinds(done), placet(done)["approvals"])
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_answers_that_decided_nothing_stand_in_no_later_ones_way(grace: AsyncOpenAI, *, stores: bool) -> None:
+    """Two calls that are approved by themselves: what was posted for both is posted again with each one's own yes."""
+    history: list[Any] = [{"role": "user", "content": "deploy two"}]
+    told = [await grace.responses.create(model="default", input=history, tools=DECLARED)]
+    while answers(told[-1]):
+        history += of_ai_sdk(told[-1], stores=stores, approve=True)
+        told.append(await grace.responses.create(model="default", input=history, tools=DECLARED))
+    asked = [
+        ["message", "mcp_approval_request", "mcp_approval_request"],
+        ["mcp_approval_request"],
+        ["mcp_call", "mcp_approval_request"],
+    ]
+    assert [*asked, ["mcp_call", "message"]] == [kinds(each) for each in told]
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_words_in_front_of_their_calls_answers_are_not_written_again(
+    grace: AsyncOpenAI, system: System, *, stores: bool
+) -> None:
+    """The model said nothing beside the call, so nothing of ours stands between."""
+    history: list[Any] = [{"role": "user", "content": "set the flag"}]
+    asked = await grace.responses.create(model="default", input=history, tools=DECLARED)
+    history += of_ai_sdk(asked, stores=stores, approve=True)
+    done = await grace.responses.create(model="default", input=history, tools=DECLARED)
+    assert done.conversation
+    stored = await Caller(system.url, grace.api_key).get(f"/v1/conversations/{done.conversation.id}")
+    assert ["set the flag", "The flag is set."] == [each["text"] for each in stored["messages"] if each["text"]]

@@ -36,6 +36,8 @@ class Answer:
     reason: str
     #: Of a commit that is approved: the entries to leave out.
     leave_out: tuple[str, ...] = ()
+    #: Whether the client posted it before what it was asked last, and posts it again beside the answer to that.
+    is_earlier: bool = False
 
 
 def tricks_of(approval: Row) -> list[Trick]:
@@ -76,12 +78,18 @@ def refuse_risky(approval: Row) -> None:
 
 async def approves_several(decisions: Decisions, caller: Caller, answers: Iterable[Answer]) -> bool:
     """Tell whether answers approve more than one call that waits; clients also repeat what is long over."""
-    named = {(caller.tenant, answer.approval_id) for answer in answers if answer.approved}
+    named = {(caller.tenant, answer.approval_id): answer for answer in answers if answer.approved}
     if len(named) <= 1:
         return False
     async with reading(decisions.units.database) as connection:
-        found = await load_approvals(connection, named)
-    return len([row for row in found.values() if row["state"] == "pending"]) > 1
+        found = await load_approvals(connection, set(named))
+    waiting = [(row, named[place]) for place, row in found.items() if row["state"] == "pending"]
+    return len([row for row, answer in waiting if not _is_too_early(row, answer)]) > 1
+
+
+def _is_too_early(approval: Row, answer: Answer) -> bool:
+    """Tell whether a call, approved by itself, was asked about among others: it is asked about again."""
+    return answer.is_earlier and not is_commit(approval["tool"]) and bool(_why_alone(approval))
 
 
 async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: Answer, *, several: bool) -> Row | None:
@@ -99,7 +107,7 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
     if not answer.digest:
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
     # A plan stands in the conversation entry by entry, so two of them may be answered together.
-    if answer.approved and several and not is_commit(approval["tool"]):
+    if answer.approved and (several or answer.is_earlier) and not is_commit(approval["tool"]):
         refuse_risky(approval)
     if answer.leave_out:
         arguments, _ = await arguments_without(decisions.units.database, approval, answer.digest, answer.leave_out)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import dropwhile, takewhile
@@ -22,19 +22,16 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.dialects.openai import SERVER_LABEL, conversation_of, parse_request_id
+from placet.gateway.dialects.openai_items import as_asked, before_others, is_answer, is_users, newest_of, spoken
 from placet.gateway.dialects.posted import LeaveOut, checked_answers, checked_text, kept_reason
 from placet.gateway.texts import Text
 
 #: Messages or items of a posted history.
 ITEMS_MAX = 2_000
 _TEXTS = ("text", "input_text")
-#: Written by whoever set a client up; neither the user's words nor ours.
-_SETUP = ("system", "developer")
 #: Where a request says which entries of a commit do not run; one without them approves all of it.
 _LEAVE_OUT = "placet_leave_out"
 _ENTRIES: TypeAdapter[tuple[str, ...]] = TypeAdapter(LeaveOut)
-#: What agents elsewhere did with tools that are not ours, and thought; a call of ours is an `mcp_call`.
-_FOREIGN = re.compile(r"(?!mcp_)[a-z_]+_call(_output)?|reasoning")
 #: As messages carry it.
 _LANGUAGE = re.compile(r"[a-z]{2}")
 #: What frontends send in place of a conversation's id while they have none: it would be one for everybody.
@@ -116,7 +113,7 @@ class ChatCompletionIn(_Posted):
     @property
     def begins(self) -> bool:
         """Whether the history holds nothing but what the user writes now."""
-        return all(map(_is_users, _spoken(self.messages)))
+        return all(map(is_users, spoken(self.messages)))
 
     @property
     def named(self) -> str:
@@ -128,7 +125,7 @@ class ChatCompletionIn(_Posted):
 
     def written(self) -> str:
         """Return what the user wrote last; raise Refused (400, 413) where that is no text."""
-        newest = _tail(self.messages, _is_users)
+        newest = [*takewhile(is_users, reversed(spoken(self.messages)))][::-1]
         if not newest:
             raise invalid("messages", "must end with a message of the user")
         return _text_of(newest, "messages")
@@ -136,13 +133,13 @@ class ChatCompletionIn(_Posted):
     @property
     def history(self) -> str:
         """A digest of all that was said, by whomever: the same for a history that is posted again."""
-        said = [[message.get("role"), message.get("content")] for message in _spoken(self.messages)]
+        said = [[message.get("role"), message.get("content")] for message in spoken(self.messages)]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def first(self) -> list[str]:
         """Return what the user wrote first: alone, and with all until an answer; empty where it could be no message."""
-        began = dropwhile(lambda message: not _is_users(message), _spoken(self.messages))
-        first = list(takewhile(_is_users, began))
+        began = dropwhile(lambda message: not is_users(message), spoken(self.messages))
+        first = list(takewhile(is_users, began))
         try:
             return [_text_of(first[:1], "messages"), _text_of(first, "messages")]
         except Refused:
@@ -193,7 +190,7 @@ class ResponseIn(_Posted):
     @property
     def knows_requests(self) -> bool:
         """Whether its client knows approval requests: it declares Placet's tools, or answers one."""
-        return any(map(_is_ours, self.tools or ())) or any(map(_is_answer, self._items))
+        return any(map(_is_ours, self.tools or ())) or any(map(is_answer, self._items))
 
     @property
     def remembered(self) -> set[str]:
@@ -204,7 +201,7 @@ class ResponseIn(_Posted):
     def asked(self) -> str:
         """The approval that its history asks about last, or answers; empty for none."""
         for item in reversed(self._items):
-            if named := parse_request_id(str(item.get("approval_request_id" if _is_answer(item) else "id"))):
+            if named := parse_request_id(str(item.get("approval_request_id" if is_answer(item) else "id"))):
                 return named[0]
         return ""
 
@@ -215,22 +212,35 @@ class ResponseIn(_Posted):
     @property
     def begins(self) -> bool:
         """Whether its input holds nothing but what the user says now."""
-        return isinstance(self.input, str) or len(self._newest) == len(_before_others(_spoken(self.input)))
+        return isinstance(self.input, str) or len(self._newest) == len(before_others(spoken(self.input)))
 
-    def written(self) -> str:
-        """Return what the user wrote last, empty for answers alone; raise Refused (400, 413) where it is no text."""
+    def written(self, known: Collection[str] = ()) -> str:
+        """Return what the user wrote last, empty for answers alone; raise Refused (400, 413) where it is no text.
+
+        `known`: what users wrote before what is answered was asked. Where nothing but the answers names a conversation,
+        such words in front of an answer are those again: the client posts its history, and keeps no requests in it.
+        """
         if isinstance(self.input, str):
             return _text_of([{"content": self.input}], "input")
-        messages = [item for item in self._newest if not _is_answer(item)]
-        if not self._newest:
+        newest = self._newest
+        if not newest:
             raise invalid("input", "must end with a message of the user, or with answers to approval requests")
+        again = () if self.named or self.previous_response_id else known
+        last = max((place for place, item in enumerate(newest) if is_answer(item)), default=0)
+        messages = [
+            item
+            for place, item in enumerate(newest)
+            if not is_answer(item) and not (place < last and _content_text(item.get("content"), "input") in again)
+        ]
         return _text_of(messages, "input") if messages else ""
 
     def answers(self) -> list[Answer]:
         """Return the answers to approval requests at the end; raise Refused (400) for one that is none, or too many."""
         newest = [] if isinstance(self.input, str) else self._newest
-        found = [_answer_of(item) for item in newest if _is_answer(item)]
+        found = as_asked([(item.get("approval_request_id"), _answer_of(item)) for item in newest if is_answer(item)])
         checked_answers(found, partial(invalid, "input"))
+        if len({(each.approval_id, each.approved) for each in found}) > len({each.approval_id for each in found}):
+            raise invalid("input", "has a yes and a no to the same approval request")
         left_out = self.left_out
         if left_out and [answer.approved for answer in found] != [True]:
             raise invalid(f"metadata.{_LEAVE_OUT}", "goes with one answer, which approves")
@@ -239,8 +249,7 @@ class ResponseIn(_Posted):
     @property
     def _newest(self) -> list[Mapping[str, Any]]:
         assert not isinstance(self.input, str)  # noqa: S101 - whoever asks has looked
-        said = _before_others(_spoken(self.input))
-        return _tail(said, lambda item: _is_answer(item) or item.get("role") == "user")
+        return newest_of(self.input)
 
 
 def conversation_named(text: str | None) -> str:
@@ -270,40 +279,6 @@ def unsupported(param: str, why: str) -> Refused:
 
 def _is_ours(tool: Any) -> bool:
     return isinstance(tool, dict) and tool.get("type") == "mcp" and tool.get("server_label") == SERVER_LABEL
-
-
-def _tail(items: Sequence[Mapping[str, Any]], wanted: Any) -> list[Mapping[str, Any]]:
-    return list(reversed(list(takewhile(wanted, reversed(_spoken(items))))))
-
-
-def _spoken(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [item for item in items if item.get("role") not in _SETUP]
-
-
-def _before_others(items: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return what stands before the calls of agents elsewhere at the end, such as a hand-off, and their words to them.
-
-    Words behind those calls are an answer: then all is returned. And what has an id of ours stays, with all before it.
-    """
-    foreign = takewhile(lambda item: _is_foreign(item) or _is_others(item), reversed(items))
-    called = bool(items) and _is_foreign(items[-1])
-    return items[: len(items) - len(list(foreign))] if called else items
-
-
-def _is_foreign(item: Mapping[str, Any]) -> bool:
-    return bool(_FOREIGN.fullmatch(str(item.get("type"))))
-
-
-def _is_others(item: Mapping[str, Any]) -> bool:
-    return item.get("role") == "assistant" and not conversation_of(str(item.get("id")))
-
-
-def _is_users(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "user"
-
-
-def _is_answer(item: Mapping[str, Any]) -> bool:
-    return item.get("type") == "mcp_approval_response"
 
 
 def _answer_of(item: Mapping[str, Any]) -> Answer:

@@ -204,6 +204,16 @@ async def ask(
     return replace(goal, decided=goal.decided | consented)
 
 
+def said_before(snapshot: Snapshot, answers: Sequence[Answer]) -> set[str]:
+    """Return what users wrote before all that is answered was asked."""
+    asked = dict[str, int]()
+    for item in snapshot.items:
+        if item.type == "approval":
+            asked.setdefault(item.data["approval_id"], item.id)
+    end = max((asked.get(answer.approval_id, 0) for answer in answers), default=0)
+    return {item.data["text"] for item in snapshot.items if item.id < end and begins_anew(item)}
+
+
 async def voted_on(deps: Deps, caller: Caller, log: ConversationState, language: str) -> dict[str, Progress]:
     """Return the requests that wait although the caller's vote counts, with how far their approvals are."""
     waiting = {(caller.tenant, call.approval_id) for call in log.waiting}

@@ -30,6 +30,7 @@ from placet.gateway.dialects.openai_requests import (
     found,
     message_id_of,
     over,
+    said_before,
     tell,
     token_usage,
     voted_on,
@@ -72,6 +73,7 @@ async def create(
     agent = agent_of(deps, caller, snapshot, body.model)
     if snapshot is None:
         snapshot = await begin(deps, caller, agent, body.language, begun_by(caller, key))
+    text = text and body.written(said_before(snapshot, answers))
     message_id = message_id_of(caller, snapshot, text, key, request.headers)
     behind = parse_response_id(body.previous_response_id or "")
     goal = await ask(deps, caller, snapshot, text, answers, message_id, behind)

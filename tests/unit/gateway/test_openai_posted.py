@@ -1,0 +1,114 @@
+"""What OpenAI's clients post, as pure code: which answers and which words count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.answers import Answer
+from placet.gateway.dialects.openai import item_id
+from placet.gateway.dialects.openai_posted import ResponseIn
+
+DIGEST = "ab" * 32
+SAID: dict[str, Any] = {"role": "user", "content": "deploy three"}
+
+
+def a_response(**fields: Any) -> ResponseIn:
+    """Return what a client posted."""
+    return ResponseIn.model_validate(fields)
+
+
+def named(approval: str, again: str = "") -> dict[str, Any]:
+    """Return a reference to the request that asked about an approval."""
+    return {"type": "item_reference", "id": f"mcpr_{approval}_{DIGEST}{again}"}
+
+
+def answer(approval: str, again: str = "", *, approve: bool = True) -> dict[str, Any]:
+    """Return an answer to the request that asked about an approval."""
+    request = f"mcpr_{approval}_{DIGEST}{again}"
+    return {"type": "mcp_approval_response", "approval_request_id": request, "approve": approve}
+
+
+def answered(*items: dict[str, Any]) -> list[tuple[str, bool, bool]]:
+    """Return the answers that are read: {approval, yes, whether it stands before what was asked last}."""
+    return [(each.approval_id, each.approved, each.is_earlier) for each in a_response(input=list(items)).answers()]
+
+
+ASKED = {"type": "mcp_approval_request", "id": f"mcpr_b_{DIGEST}", "name": "deploy", "arguments": "{}"}
+FOREIGN = {"type": "function_call_output", "call_id": "f", "output": "done"}
+
+
+@pytest.mark.parametrize("between", [named("b"), ASKED, {"type": "item_reference", "id": "rs_68ab"}, FOREIGN])
+def test_what_stands_among_answers_ends_them_not(between: dict[str, Any]) -> None:
+    """The AI SDK names each request in front of its answer; the words before them all were answered with requests."""
+    items = [SAID, named("a"), answer("a", approve=False), between, answer("b")]
+    posted = a_response(input=items)
+    read = [Answer("a", DIGEST, approved=False, reason=""), Answer("b", DIGEST, approved=True, reason="")]
+    assert (read, "", False) == (posted.answers(), posted.written(), posted.begins)
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        {"type": "item_reference", "id": item_id("mcp", "c", "k")},
+        {"type": "item_reference", "id": item_id("msg", "c", "m")},
+        {"type": "mcp_call", "id": item_id("mcp", "c", "k"), "name": "deploy"},
+        {"role": "assistant", "content": "It is there."},
+        {"role": "user", "content": "another one"},
+    ],
+)
+def test_answers_before_what_came_of_them_are_history(ours: dict[str, Any]) -> None:
+    """Neither decided again nor for the first time; and so are those before words that were answered with a request."""
+    assert [("b", True, False)] == answered(named("a"), answer("a"), ours, named("b"), answer("b"))
+
+
+def test_words_behind_answers_count_beside_them() -> None:
+    """They were written after all of it."""
+    posted = a_response(input=[SAID, named("a"), answer("a"), named("b"), answer("b"), {**SAID, "content": "thanks"}])
+    assert (["a", "b"], "thanks") == ([each.approval_id for each in posted.answers()], posted.written())
+
+
+@pytest.mark.parametrize(
+    ("items", "read"),
+    [
+        ([("a", ""), ("b", ""), ("a", "_13")], [("b", True, True), ("a", True, False)]),
+        ([("a", ""), ("b", ""), ("a", "_13"), ("b", "_20")], [("a", True, True), ("b", True, False)]),
+        ([("a", ""), ("a", "_13"), ("a", "_13")], [("a", True, False), ("a", True, False)]),
+        ([("a", ""), ("c", "_7"), ("b", "")], [("a", True, False), ("c", True, False), ("b", True, False)]),
+    ],
+)
+def test_of_a_call_that_was_asked_about_again_the_newest_answer_counts(
+    items: list[tuple[str, str]], read: list[tuple[str, bool, bool]]
+) -> None:
+    """Those before it were posted before it was asked, whether their requests are named or not."""
+    assert read == answered(*(answer(*each) for each in items))
+    assert read == answered(SAID, *(item for each in items for item in (named(*each), answer(*each))))
+
+
+def test_a_yes_and_a_no_to_one_request_decide_nothing() -> None:
+    """Which of them was meant, nobody knows; the yes alone would run the call."""
+    with pytest.raises(Refused, match="a yes and a no") as refused:
+        answered(answer("a"), answer("b"), answer("a", approve=False))
+    assert 400 == refused.value.status
+    assert [("a", False, False)] == answered(answer("a"), answer("a", "_13", approve=False))
+
+
+@pytest.mark.parametrize(
+    ("items", "named", "written"),
+    [
+        ([SAID, answer("a")], {}, ""),
+        ([SAID, answer("a"), SAID], {}, "deploy three"),
+        ([SAID, answer("a"), {**SAID, "content": "and now?"}, answer("b")], {}, "and now?"),
+        ([answer("a"), SAID], {}, "deploy three"),
+        ([SAID, answer("a")], {"previous_response_id": "resp_0_0_c"}, "deploy three"),
+        ([SAID, answer("a")], {"conversation": "c"}, "deploy three"),
+        ([{**SAID, "content": "deploy four"}, answer("a")], {}, "deploy four"),
+    ],
+)
+def test_words_in_front_of_the_answer_to_their_call_are_history(
+    items: list[dict[str, Any]], named: dict[str, Any], written: str
+) -> None:
+    """A client that posts no requests has nothing between them; one that names its conversation posts no history."""
+    assert written == a_response(input=items, **named).written({"deploy three"})
