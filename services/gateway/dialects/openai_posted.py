@@ -1,8 +1,9 @@
 """What OpenAI clients post: of a history only what stands at its end counts, in the caller's own name.
 
 Agent, tools and instructions are Placet's. A parameter that would change them is refused rather than passed over: its
-sender would believe that it holds. Tools that clients add to every request are passed over, and the answer says so in
-its header `Placet-Ignored`. What only tunes a model (temperature and its like) is passed over in silence.
+sender would believe that it holds. What clients add to every request, such as tools of their own, is passed over, and
+the answer names it in its header `Placet-Ignored`. What only tunes a model (temperature and its like) is passed over in
+silence.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import dropwhile, takewhile
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, StrictBool, TypeAdapter, ValidationError
 
@@ -44,9 +45,13 @@ _Metadata = Annotated[dict[str, Any], Field(max_length=64)]
 class _Posted(BaseModel):
     """What both dialects have."""
 
+    #: Members of the metadata that are read; no others are kept.
+    read: ClassVar[frozenset[str]] = frozenset({"language", _LEAVE_OUT})
+
     stream: StrictBool | None = None
     tools: list[Any] | None = None
     tool_choice: Any = None
+    parallel_tool_calls: Any = None
     metadata: _Metadata | None = Field(
         default=None,
         description="`conversation_id` names the conversation; `language` that of one that begins; "
@@ -72,15 +77,24 @@ class _Posted(BaseModel):
 
     @property
     def ignored(self) -> dict[str, str]:
-        """The header that names what was passed over: tools that are not Placet's; empty where there is none."""
-        return {"placet-ignored": "tools"} if not all(map(_is_ours, self.tools or ())) else {}
+        """The header that names what was passed over; empty where nothing was."""
+        return {"placet-ignored": ", ".join(names)} if (names := list(self._passed_over())) else {}
+
+    def _passed_over(self) -> Iterator[str]:
+        if not all(map(_is_ours, self.tools or ())):
+            yield "tools"
+        if self.parallel_tool_calls is False:
+            yield "parallel_tool_calls"
+        if not (self.metadata or {}).keys() <= self.read:
+            yield "metadata"
 
     def check(self) -> None:
         """Raise Refused (400) for what would change the agent."""
         if any(_is_ours(tool) and tool.get("require_approval", "always") != "always" for tool in self.tools or ()):
             raise unsupported("tools", "The rulebook says which calls wait: `require_approval` can only be `always`.")
-        if self.tool_choice not in {None, "auto", "none"} if isinstance(self.tool_choice, str | None) else True:
-            raise unsupported("tool_choice", "The agent chooses its tools.")
+        if self.tool_choice not in (None, "auto"):
+            why = "The agent chooses its tools, and no caller switches them off: send `auto`, or leave it out."
+            raise unsupported("tool_choice", why)
 
 
 class ChatCompletionIn(_Posted):
@@ -92,6 +106,10 @@ class ChatCompletionIn(_Posted):
     response_format: dict[str, Any] | None = None
     modalities: list[Any] | None = None
     stream_options: dict[str, Any] | None = None
+    functions: Any = None
+    function_call: Any = None
+
+    read = _Posted.read | {"conversation_id"}
 
     def check(self) -> None:
         """Raise Refused (400) for what would change the agent, or what it cannot do."""
@@ -104,6 +122,13 @@ class ChatCompletionIn(_Posted):
             raise unsupported("modalities", "The agent answers with text.")
         if (self.metadata or {}).get(_LEAVE_OUT):
             raise unsupported(f"metadata.{_LEAVE_OUT}", "It goes with an answer to an approval request, in Responses.")
+
+    def _passed_over(self) -> Iterator[str]:
+        yield from super()._passed_over()
+        if self.functions:
+            yield "functions"
+        if self.function_call not in (None, "auto"):
+            yield "function_call"
 
     @property
     def counts(self) -> bool:
@@ -165,6 +190,7 @@ class ResponseIn(_Posted):
     background: StrictBool | None = None
     prompt: Any = None
     text: dict[str, Any] | None = None
+    max_tool_calls: Any = None
 
     def check(self) -> None:
         """Raise Refused (400) for what would change the agent, or what it cannot do."""
@@ -180,6 +206,11 @@ class ResponseIn(_Posted):
             raise unsupported("text.format", "The agent answers with text.")
         if self.conversation and self.previous_response_id:
             raise invalid("previous_response_id", "cannot stand beside `conversation`")
+
+    def _passed_over(self) -> Iterator[str]:
+        yield from super()._passed_over()
+        if self.max_tool_calls is not None:
+            yield "max_tool_calls"
 
     @property
     def named(self) -> str:

@@ -1,4 +1,4 @@
-"""What OpenAI's clients post, as pure code: which answers and which words count."""
+"""What OpenAI's clients post, as pure code: which answers count, and what is refused or named as passed over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.dialects.openai import item_id
-from placet.gateway.dialects.openai_posted import ResponseIn
+from placet.gateway.dialects.openai_posted import ChatCompletionIn, ResponseIn
 
 DIGEST = "ab" * 32
 SAID: dict[str, Any] = {"role": "user", "content": "deploy three"}
@@ -18,6 +18,11 @@ SAID: dict[str, Any] = {"role": "user", "content": "deploy three"}
 def a_response(**fields: Any) -> ResponseIn:
     """Return what a client posted."""
     return ResponseIn.model_validate(fields)
+
+
+def a_completion(**fields: Any) -> ChatCompletionIn:
+    """Return what a client posted."""
+    return ChatCompletionIn.model_validate({"model": "default", "messages": [SAID], **fields})
 
 
 def named(approval: str, again: str = "") -> dict[str, Any]:
@@ -93,6 +98,35 @@ def test_a_yes_and_a_no_to_one_request_decide_nothing() -> None:
         answered(answer("a"), answer("b"), answer("a", approve=False))
     assert 400 == refused.value.status
     assert [("a", False, False)] == answered(answer("a"), answer("a", "_13", approve=False))
+
+
+@pytest.mark.parametrize("choice", ["none", "required", {"type": "function"}, ["auto"], 7, False])
+def test_no_caller_chooses_tools(choice: Any) -> None:
+    """Not even none of them: whoever sent that would believe that nothing is called."""
+    for posted in (a_response(input="hello", tool_choice=choice), a_completion(tool_choice=choice)):
+        with pytest.raises(Refused, match="`tool_choice` is not supported") as refused:
+            posted.check()
+        assert (400, "unsupported-parameter") == (refused.value.status, refused.value.kind)
+
+
+@pytest.mark.parametrize(
+    ("fields", "both", "response", "completion"),
+    [
+        ({"tool_choice": "auto", "parallel_tool_calls": True, "metadata": {"language": "de"}}, "", "", ""),
+        ({"tools": [7], "parallel_tool_calls": False}, "tools, parallel_tool_calls", "", ""),
+        ({"metadata": {"order": "7"}}, "metadata", "", ""),
+        ({"metadata": {"conversation_id": "c"}}, "", "metadata", ""),
+        ({"max_tool_calls": 1}, "", "max_tool_calls", ""),
+        ({"functions": [{"name": "rm"}], "function_call": {"name": "rm"}}, "", "", "functions, function_call"),
+        ({"functions": [], "function_call": "auto"}, "", "", ""),
+    ],
+)
+def test_what_is_passed_over_is_named(fields: dict[str, Any], both: str, response: str, completion: str) -> None:
+    """It would not change the agent, so the request is heeded; its sender can see what was not."""
+    posted = [a_response(input="hello", **fields), a_completion(**fields)]
+    for each in posted:
+        each.check()
+    assert [both or response, both or completion] == [each.ignored.get("placet-ignored", "") for each in posted]
 
 
 @pytest.mark.parametrize(
