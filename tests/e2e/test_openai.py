@@ -353,6 +353,16 @@ async def test_who_may_not_decide_is_told_so(chatter: AsyncOpenAI) -> None:
     assert ("scope_missing", "permission_error") == (refused.value.code, refused.value.type)
 
 
+async def test_a_response_is_retrieved_with_what_sdks_send(chatter: AsyncOpenAI) -> None:
+    """Other output that it wishes to have is passed over, as when it was made; streamed it is not."""
+    told = await chatter.responses.create(model="default", input="hello")
+    wished: list[Any] = ["reasoning.encrypted_content", "message.output_text.logprobs"]
+    again = await chatter.responses.retrieve(told.id, include=wished, stream=False)
+    with pytest.raises(openai.BadRequestError) as refused:
+        await chatter.responses.retrieve(told.id, stream=True)
+    assert (told.output, "stream") == (again.output, refused.value.param)
+
+
 async def test_what_was_decided_elsewhere_is_retrieved_and_told_next(chatter: AsyncOpenAI, operator: Caller) -> None:
     """A response that is retrieved has what came of it; the next one begins with it too."""
     asked = await chatter.responses.create(model="default", input="deploy the shop")

@@ -6,9 +6,9 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from placet.contracts.errors import Refused
@@ -48,6 +48,9 @@ from placet.gateway.store.read import shown_in
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], route_class=StrictRoute)
 
+#: What OpenAI's SDKs send where a response is retrieved: passed over, as in its request, and refused where it is true.
+Include = Annotated[list[str] | None, Query(alias="include[]", max_length=64, include_in_schema=False)]
+NoStream = Annotated[Literal["false"] | None, Query(alias="stream", include_in_schema=False)]
 ResponsePathId = Annotated[str, Path(pattern=r"^resp_[0-9]{1,18}_([0-9a-f-]{36}|0)_[A-Za-z0-9_-]{1,64}$")]
 
 
@@ -93,7 +96,9 @@ async def create(
     response_model=None,
     responses={200: {"model": ResponseOut}, **described(400, 401, 403, 404, 503)},
 )
-async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) -> dict[str, Any]:
+async def retrieve(
+    deps: DepsOf, caller: CallerOf, response_id: ResponsePathId, _include: Include = None, _stream: NoStream = None
+) -> dict[str, Any]:
     """Return a response as it stands: what happened since it was told is in it, up to the user's next message."""
     named = parse_response_id(response_id)
     if named is None:

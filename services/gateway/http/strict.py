@@ -53,7 +53,7 @@ def _refuse_faults(model: TypeAdapter[Any], value: Any) -> None:
 
 
 def _refuse_unknown(query: QueryParams, known: set[str]) -> None:
-    """Raise Refused (400) for a query parameter that the route does not have, or that is there twice.
+    """Raise Refused (400) for a query parameter that the route does not have, or that is there twice and no list.
 
     A filter that is spelt wrongly would else list everything.
     """
@@ -61,7 +61,7 @@ def _refuse_unknown(query: QueryParams, known: set[str]) -> None:
     faults = [
         {"detail": "unknown parameter" if name not in known else "given more than once", "parameter": name}
         for name, times in given.items()
-        if name not in known or times > 1
+        if name not in known or (times > 1 and not name.endswith("[]"))
     ]
     if faults:
         raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=faults)
