@@ -109,6 +109,22 @@ async def test_what_is_risky_is_approved_by_itself(house: House, post: Post) -> 
     assert {(risky["approval_id"], "approve"), (denied["approval_id"], "deny")} <= decided(house)
 
 
+@pytest.mark.parametrize(("category", "approved"), [("unsafe_exec", ["again"]), ("config_change", ["beside"])])
+async def test_a_yes_to_a_call_that_is_asked_about_again_stands_by_itself(
+    house: House, category: str, approved: list[str]
+) -> None:
+    """A history has both yeses of the post before it: the risky one approves nothing, any other counts beside it."""
+    async with house.client(house.key("chat", "decide")) as client:
+        conversation, _ = await a_conversation(client)
+        again = waits(house, conversation, category="unsafe_exec")
+        beside = waits(house, conversation, category=category)
+        path, body = by_openai(conversation, [(again, True), (beside, True), (again, True)])
+        body["input"][-1]["approval_request_id"] += "_13"
+        await status_of(client, path, body)
+    rows = {again["approval_id"]: "again", beside["approval_id"]: "beside"}
+    assert [(each, "approve") for each in approved] == [(rows[each], verb) for each, verb in decided(house)]
+
+
 @DIALECTS
 async def test_a_yes_to_a_card_from_before_a_restore_lets_nothing_run(house: House, post: Post) -> None:
     """The conversation's card does not say that the call may have run, and the yes may be older too; a no counts."""
