@@ -158,8 +158,10 @@ class ChatIn(BaseModel):
         ]
 
     def written(self) -> Writing:
-        """Return the user's message; raise Refused where it has no text, or too much."""
+        """Return the user's message; raise Refused where it has no text, too much, or a file beside it."""
         newest = self.newest
+        if any(part.type == "file" for part in newest.parts):
+            raise invalid_request("has content that is no text", pointer="#/messages")
         text = checked_text(newest.text, partial(invalid_request, pointer="#/messages"))
         known = newest.id if MESSAGE_ID.fullmatch(newest.id) else derived_id("ai-sdk", self.id, newest.id, text)
         return Writing(text, known)
