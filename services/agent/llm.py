@@ -38,6 +38,8 @@ SECONDS = Histogram(
     ["model"],
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120),
 )
+#: Tokens that a provider may say that one answer took; no model reads as many.
+TOKENS_MAX = 1_000_000_000
 TOKENS = Counter("placet_model_tokens_total", "Tokens read (input) and written (output) by models.", ["model", "kind"])
 ERRORS = Counter("placet_model_errors_total", "Attempts without a usable answer, by kind of error.", ["model", "error"])
 
@@ -298,8 +300,12 @@ def _whole(reply: Any) -> Draft:
 
 def _count(draft: Draft, usage: Any) -> None:
     if usage is not None:
-        draft.input_tokens = usage.prompt_tokens or 0
-        draft.output_tokens = usage.completion_tokens or 0
+        draft.input_tokens, draft.output_tokens = map(_tokens, (usage.prompt_tokens, usage.completion_tokens))
+
+
+def _tokens(told: Any) -> int:
+    """Return a provider's count; 0 for what can be none."""
+    return told if isinstance(told, int) and 0 <= told <= TOKENS_MAX else 0
 
 
 @cache

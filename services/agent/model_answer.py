@@ -93,7 +93,9 @@ class Draft:
 
     def take(self, delta: Mapping[str, Any]) -> str:
         """Add one delta (or whole message) and answer with the text in it, "" if none; too many are an error."""
-        text = delta.get("content") or ""
+        # A refusal is for the person to read, like any other text; of a whole message litellm keeps it beside.
+        refusal = delta.get("refusal") or (delta.get("provider_specific_fields") or {}).get("refusal")
+        text = (delta.get("content") or "") + (refusal or "")
         self.size += len(text) + len(delta.get("reasoning_content") or "")
         self.size += sum(map(_arguments_size, delta.get("tool_calls") or ()))
         if self.size > ANSWER_MAX:
@@ -186,6 +188,8 @@ def _refuse_unusable(draft: Draft, *, calls_allowed: bool) -> None:
         raise ModelAnswerCut("the answer was cut at its length limit")
     if draft.finish_reason == "content_filter" and draft.calls:
         raise ModelAnswerCut("a content filter stopped the answer in the middle of its calls")
+    if draft.finish_reason == "content_filter" and not draft.text:
+        raise ModelAnswerCut("a content filter left nothing of the answer")
     if draft.finish_reason in {"tool_calls", "function_call"} and not draft.calls:
         raise UnusableAnswer("the model announced tool calls and made none")
     if draft.calls and not calls_allowed:

@@ -142,7 +142,7 @@ def _retry_after(error: BaseException, now: datetime) -> float | None:
 def _seconds_until(date: str, now: datetime) -> float | None:
     try:
         then = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max((then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds(), 0.0)
 

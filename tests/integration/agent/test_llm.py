@@ -118,6 +118,15 @@ def proposed(answer: ModelAnswer) -> list[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("closing")
+@pytest.mark.parametrize("told", [-5, 2**31 + 5, 10**30])
+async def test_counts_that_no_model_could_reach_spoil_no_answer(provider: Provider, *, stream: bool, told: int) -> None:
+    """The provider did not say then; what can be true is kept."""
+    async with serving(once(then=Answer(text="Hello.", input_tokens=told, output_tokens=3))) as server:
+        answer = await Asker(server, provider, stream).ask()
+    assert ("Hello.", 0, 3) == (answer.text, answer.input_tokens, answer.output_tokens)
+
+
+@pytest.mark.usefixtures("closing")
 async def test_text_and_calls_arrive_as_the_model_wrote_them(provider: Provider, *, stream: bool) -> None:
     """Both providers, streaming or not, give the same answer."""
     said = Answer(text="Let me look.", calls=(FIND, Call(name="pay", arguments={})), input_tokens=12, output_tokens=34)

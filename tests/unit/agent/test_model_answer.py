@@ -160,6 +160,19 @@ def test_content_filter_with_calls_makes_the_answer_unusable() -> None:
         assembled([piece(0, "a", "f", "{}")], finish="content_filter")
 
 
+def test_content_filter_without_any_text_makes_the_answer_unusable() -> None:
+    """Nobody is shown an empty answer as if the model had nothing to say."""
+    with pytest.raises(ModelAnswerCut):
+        assembled([{"content": ""}], finish="content_filter")
+
+
+def test_a_refusal_is_read_like_any_other_text() -> None:
+    """OpenAI's models put it beside the content."""
+    streamed = assembled([{"refusal": "I can"}, {"refusal": "not."}], finish="stop")
+    whole = assembled([{"provider_specific_fields": {"refusal": "I cannot."}}], finish="stop")
+    assert ("I cannot.", "I cannot.", "I cannot.") == (streamed.text, streamed.raw["content"], whole.text)
+
+
 def test_content_filter_with_text_alone_is_an_answer() -> None:
     """A refusal in words is for the person to read."""
     assert "I must not." == assembled([{"content": "I must not."}], finish="content_filter").text

@@ -112,9 +112,10 @@ def test_retry_after_is_read_as_seconds_or_date(value: str, expected: float) -> 
     assert expected == judge(failing("RateLimitError", 429, {"Retry-After": value}), NOW).wait_seconds
 
 
-def test_unreadable_retry_after_is_no_wish() -> None:
+@pytest.mark.parametrize("value", ["soon", "Mon, 1 Jan 99999999999999999999 00:00:00 GMT"])
+def test_unreadable_retry_after_is_no_wish(value: str) -> None:
     """The usual backoff applies then."""
-    assert judge(failing("RateLimitError", 429, {"retry-after": "soon"}), NOW).wait_seconds is None
+    assert judge(failing("RateLimitError", 429, {"retry-after": value}), NOW).wait_seconds is None
 
 
 def test_provider_that_asks_for_an_hour_counts_as_unavailable() -> None:
