@@ -88,7 +88,7 @@ async def erase(database: Database, name: str) -> Erased:
     async with database.single() as connection:
         namesakes = await namesakes_of(connection, identity)
         known = Forgetting(identity, f"erased-{token_hex(6)}", tenant, namesakes=namesakes)
-        named = await connection.run(QUERIES.sealed_with_name, pattern=known.pattern, **known.whose)
+        named = await connection.run(QUERIES.sealed_with_name, **known.sealed)
     # This connection has nothing but the turn, which goes with the process however it ends.
     async with database.transaction() as turn:
         await turn.run(QUERIES.take_erasing_turn)
@@ -102,7 +102,7 @@ async def erase(database: Database, name: str) -> Erased:
 async def _erase(database: Database, forgetting: Forgetting, name: str) -> Erased:
     """Erase them, as the only erasure."""
     async with database.single() as connection:
-        rows = await connection.run(QUERIES.opened_by, visitor=forgetting.visitor, **forgetting.whose)
+        rows = await connection.run(QUERIES.opened_by, **forgetting.opened)
         theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
         rows = await connection.run(QUERIES.bare_names, name=name)
         known = theirs or rows or await forgetting.is_needed(connection)
@@ -159,7 +159,7 @@ async def _finished(database: Database, forgetting: Forgetting) -> list[str]:
     """Forget them where their conversations were; return what is left of these, and what they began meanwhile."""
     whose, found = forgetting.whose, set()
     async with database.transaction() as connection:
-        rows = await connection.run(QUERIES.opened_by, visitor=forgetting.visitor, **whose)
+        rows = await connection.run(QUERIES.opened_by, **forgetting.opened)
         left = {row["conversation_id"] for row in rows}
     try:
         async with database.transaction() as connection:
@@ -205,14 +205,14 @@ async def _blank(connection: Connection, forgetting: Forgetting, name: str, call
     """Take away what somebody wrote and what was signed with their name, as are the permits of these calls."""
     identity, pseudonym, pattern = forgetting.identity, forgetting.pseudonym, forgetting.pattern
     whose = forgetting.whose
-    await connection.run(QUERIES.blank_decisions, pattern=pattern, **whose)
+    await connection.run(QUERIES.blank_decisions, pattern=forgetting.pattern_in_column, **whose)
     await connection.run(QUERIES.blank_stops, identity=identity)
     await connection.run(QUERIES.forget_comments, **whose)
     for table, who, columns in WRITTEN:
         nothing = ", ".join(f"{column} = ''" for column in columns.split())
-        statement = f"UPDATE {table} SET {nothing} WHERE {within(table)} AND {who} = :identity"  # noqa: S608
+        statement = f"UPDATE {table} SET {nothing} WHERE {within(table)} AND {who} = ANY (:forms::text[])"  # noqa: S608
         await connection.run(query(f"blank_{table}", statement), **whose)
-    await connection.run(QUERIES.forget_names, name=name, pattern=pattern, **whose)
+    await connection.run(QUERIES.forget_names, name=name, identity=identity, pattern=pattern, **whose)
     await connection.run(QUERIES.blank_permits, calls=calls)
     if not forgetting.tenant:
         await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
@@ -229,7 +229,7 @@ async def _blank(connection: Connection, forgetting: Forgetting, name: str, call
 async def _in_act(connection: Connection, forgetting: Forgetting) -> list[str]:
     """Return where somebody is one of many: who they are matters until it ends."""
     decided = [row["call_id"] for row in await connection.run(QUERIES.decided_calls, **forgetting.whose)]
-    named = {**forgetting.whose, "pattern": forgetting.pattern}
+    named = {**forgetting.whose, "pattern": forgetting.pattern_in_column}
     rows = await connection.run(QUERIES.in_act, calls=decided, **named)
     asked = await connection.run(QUERIES.may_have_asked, **named)
     return sorted({row["place"] for row in (*rows, *asked)})
@@ -274,7 +274,7 @@ async def _erase_history(
     """Take name, details and salt from rows that name somebody, or have what is taken away with them.
 
     That is, of calls in `lists`: the digest of one of `results`, and the id of the permit of one that was `permitted`.
-    What a visitor did in the chat names them bare, as their frontend calls them: rows of their own calls alone.
+    Who is called what Placet is called itself did what it says of them with their own calls alone.
     Return of each row its `tenant` and `said`, the digest that it keeps.
     """
     statement = f"""
@@ -283,14 +283,14 @@ async def _erase_history(
         FROM read.history AS r
         WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL
             AND NOT (h.machine = 'erasure' AND h.event = 'erased') AND (:tenant = '' OR h.tenant = :tenant) AND (
-            h.actor = :identity OR :visitor <> '' AND h.actor = :visitor AND h.call_id = ANY (:own::text[])
+            h.actor = ANY (:actors::text[]) OR h.actor = ANY (:forms::text[]) AND h.call_id = ANY (:own::text[])
             OR CAST(h.detail AS text) ~ :pattern
             OR h.machine = 'tool_call' AND h.to_state = 'answered' AND h.call_id = ANY (:results::text[])
             OR h.machine = 'execution' AND h.detail ? 'permit_id' AND h.call_id = ANY (:permitted::text[])
         )
         RETURNING h.tenant, h.detail ->> 'erased' AS said
     """  # noqa: S608
-    named = {**forgetting.whose, "visitor": forgetting.visitor, "pattern": forgetting.pattern}
+    named = {**forgetting.whose, "actors": forgetting.actors, "pattern": forgetting.pattern}
     return await connection.run(query(f"erase_{service}", statement), **lists, **named)
 
 

@@ -22,7 +22,16 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.contracts.topology import SERVICES
 from placet.contracts.visitors import ANONYMOUS
 from placet.deploy.migrations.metadata import metadata
-from placet.deploy.retention.names import pattern_of, spelled
+from placet.deploy.retention.names import (
+    PLACET,
+    bare_in_column,
+    bare_in_json,
+    bare_in_list,
+    bare_in_sentence,
+    pattern_of,
+    spelled,
+    who_says,
+)
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
 
@@ -91,6 +100,11 @@ _WITHIN: Mapping[str, str] = {
     "tasks": "(TABLE.job_id, :tenant) IN (SELECT job_id, tenant FROM jobs.jobs)",
     "workspace_entries": "(TABLE.workspace_id, :tenant) IN (SELECT workspace_id, tenant FROM executor.workspaces)",
 }
+#: What a column that says who is called elsewhere, and of its table the rows in which it does.
+_CALLED: Mapping[str, str] = {"policy.counters.subject": "requester"}
+_WHERE: Mapping[str, str] = {"policy.counters": "per = 'requester'"}
+#: Columns of objects with a field for each person; other objects have fields of these names.
+_BY_PERSON = frozenset({"closed_to", "seats", "voters"})
 #: Fields and columns that say why, or what was said.
 _QUOTES = frozenset(
     {"answer", "content", "detail", "edited", "error", "note", "text", "words"}
@@ -126,19 +140,50 @@ class Forgetting:
     _found: dict[tuple[str | None, str | None], _Found] = field(default_factory=dict)
 
     @property
-    def whose(self) -> dict[str, str]:
+    def forms(self) -> list[str]:
+        """What they are called where a field or column says who: rules know a visitor by kind, all else without."""
+        return [self.identity, self.visitor] if self.visitor else [self.identity]
+
+    @property
+    def whose(self) -> dict[str, Any]:
         """What statements find them by."""
-        return {"identity": self.identity, "tenant": self.tenant}
+        return {"forms": self.forms, "tenant": self.tenant}
+
+    @property
+    def opened(self) -> dict[str, str]:
+        """What finds the conversations that are theirs."""
+        return {"identity": self.identity, "tenant": self.tenant, "visitor": self.visitor}
+
+    @property
+    def actors(self) -> list[str]:
+        """What they are called, but for what Placet is called itself."""
+        return [each for each in self.forms if each not in PLACET]
 
     @property
     def visitor(self) -> str:
         """The name that their tenant's frontends give them; empty for people."""
         return self.identity.removeprefix(ANONYMOUS) if self.tenant else ""
 
+    @property
+    def sealed(self) -> dict[str, Any]:
+        """What finds the rows of the history that name them."""
+        return {"actors": self.actors, "pattern": self.pattern, "tenant": self.tenant}
+
     @cached_property
     def pattern(self) -> str:
-        """What finds their identity in a row as a text, with its JSON."""
-        return pattern_of(self.identity, self.namesakes, in_json=True)
+        """What finds them in a row as a text, with its JSON."""
+        found = pattern_of(self.identity, self.namesakes, in_json=True)
+        return f"{found}|{bare_in_json(self.visitor)}" if self.visitor else found
+
+    @cached_property
+    def pattern_in_column(self) -> str:
+        """What finds them in a column that says who."""
+        return f"{self.pattern}|{bare_in_column(self.visitor)}" if self.visitor else self.pattern
+
+    @cached_property
+    def says_who(self) -> frozenset[str]:
+        """Fields and columns in which their name stands without kind; none of a person, whom each calls by kind."""
+        return frozenset(who_says(self.visitor)) if self.visitor else frozenset()
 
     @cached_property
     def pattern_in_text(self) -> str:
@@ -176,17 +221,16 @@ class Forgetting:
         named = {table: columns.split() for table, columns in NAMING.items()}
         named |= {f"{service}.history": ["actor", "detail"] for service in SERVICES}
         for table, columns in named.items():
-            statement = f"SELECT FROM {table} WHERE {within(table)} AND ({_any_of(columns)}) LIMIT 1"
-            if await connection.run(query("named", statement), names=self.names, tenant=self.tenant):
+            statement = f"SELECT FROM {table} WHERE {within(table)} AND ({self._any_of(table, columns)}) LIMIT 1"
+            if await self._run(connection, statement):
                 return True
         return False
 
     async def lock_approvals(self, connection: Connection) -> None:
         """Lock the approvals that name them in the order of their calls' ids, as votes do: none waits for the other."""
-        named = _any_of(NAMING["approval.approvals"].split())
+        named = self._any_of("approval.approvals", NAMING["approval.approvals"].split())
         whose = f"{within('approval.approvals')} AND ({named})"
-        statement = f"SELECT FROM approval.approvals WHERE {whose} ORDER BY call_id FOR UPDATE"
-        await connection.run(query("lock_approvals", statement), names=self.names, tenant=self.tenant)
+        await self._run(connection, f"SELECT FROM approval.approvals WHERE {whose} ORDER BY call_id FOR UPDATE")
 
     async def forget(self, connection: Connection, *, but: str = "") -> None:
         """Change every row that names or quotes them, of all tables but one."""
@@ -206,18 +250,34 @@ class Forgetting:
         told += [name if isinstance(held[name].type, sa.ARRAY) else f"CAST({name} AS text) AS {name}" for name in names]
         statement = f"""
             SELECT {", ".join(told)} FROM {table}
-            WHERE {within(table)} AND ({_any_of(names)} OR CAST({place} AS text) = ANY (:places::text[])) FOR UPDATE
+            WHERE {within(table)}
+                AND ({self._any_of(table, names)} OR CAST({place} AS text) = ANY (:places::text[])) FOR UPDATE
         """  # noqa: S608
-        places = sorted({row["place"] for row in self.words if row["place"]})
         changed = []
-        named = {"names": self.names, "places": places, "tenant": self.tenant}
-        for row in await connection.run(query("changed", statement), **named):
+        for row in await self._run(connection, statement):
             tenant = row["tenant"] if "tenant" in held else None
             line = Line(self, *self._found_by(tenant, row["place"]), keeps_data=table in ANSWERED)
-            new = {name: value for name in names if (value := line.forget(row[name], name)) != row[name]}
-            if new:
+            new = {name: line.forget(row[name], _CALLED.get(f"{table}.{name}", name)) for name in names}
+            if new := {name: value for name, value in new.items() if value != row[name]}:
                 changed.append((row, new))
         return changed
+
+    async def _run(self, connection: Connection, statement: str) -> Sequence[Mapping[str, Any]]:
+        """Run a statement that looks for them."""
+        places = sorted({row["place"] for row in self.words if row["place"]})
+        looking = query("looking", statement)
+        named = {"names": self.names, "listed": self.pattern_in_column, "places": places, "tenant": self.tenant}
+        return await connection.run(looking, **{name: named[name] for name in looking.parameters})
+
+    def _any_of(self, table: str, columns: Sequence[str]) -> str:
+        """Return what is true of the rows of which a column names them."""
+        held, found = metadata.tables[table].columns, []
+        for name in columns:
+            only_ids = not isinstance(held[name].type, pg.JSONB) or name in _BY_PERSON
+            called = _CALLED.get(f"{table}.{name}", name)
+            pattern = ":listed" if called in self.says_who and only_ids else ":names"
+            found.append(f"CAST({name} AS text) ~ {pattern}")
+        return f"({' OR '.join(found)}) AND {_WHERE.get(table, 'true')}"
 
     def _found_by(self, tenant: str | None, place: str | None) -> _Found:
         """Return what finds the words that a tenant knows, any where it is None, and those that a place quotes."""
@@ -240,7 +300,7 @@ class Line:
     def forget(self, value: Any, name: str, *, beside: bool = False) -> Any:
         """Return the value of a field or column without them; `beside`: it stands beside a name of theirs."""
         if isinstance(value, dict):
-            return self._fields(value)
+            return self._fields(value, name)
         if isinstance(value, list):
             return [self.forget(each, name, beside=beside) for each in value]
         if not isinstance(value, str):
@@ -251,21 +311,32 @@ class Line:
                 return value if new == found else _json(new)
         return self._text(value, name, beside=beside)
 
-    def _fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _fields(self, fields: Mapping[str, Any], of: str) -> dict[str, Any]:
         kind, _, bare = self.of.identity.partition(":")
         if fields.get("kind") == kind and fields.get("id") == bare:
             fields = {**fields, "id": self.of.pseudonym}
-        others = {each for name in _WHOSE if isinstance(each := fields.get(name), str)} - {"", self.of.identity}
+        others = {each for name in _WHOSE if isinstance(each := fields.get(name), str)} - {"", *self.of.forms}
         line = replace(self, quoted=None) if others or fields.get("role") in _SPEAKERS else self
-        beside = self.of.identity in [each for each in fields.values() if isinstance(each, str)]
+        beside = any(each == self.of.identity or self._is(name, each) for name, each in fields.items())
         found = {}
         for name, value in fields.items():
             kept = is_kept(name, keeps_data=self.keeps_data)
-            found[self._text(name, "")] = value if kept else line.forget(value, name, beside=beside)
+            new = self._text(name, of if of in _BY_PERSON else "")
+            # Who was offered a key stands there as the directory has them.
+            whose_key = name == "person" and "code" in fields
+            found[new] = value if kept or whose_key else line.forget(value, name, beside=beside)
         return found
+
+    def _is(self, name: str, value: Any) -> bool:
+        """Tell whether a field says that it is they, by the name that their frontend gave them."""
+        return name in self.of.says_who and value == self.of.visitor
 
     def _text(self, text: str, name: str, *, beside: bool = False) -> str:
         found = re.sub(self.of.pattern_in_text, self.of.new_name, text)
+        if name in self.of.says_who:
+            found = re.sub(bare_in_list(self.of.visitor), self.of.pseudonym, found)
+        elif self.of.visitor and (name in _QUOTES or name == "line"):
+            found = re.sub(bare_in_sentence(self.of.visitor), self.of.pseudonym, found)
         if name in _QUOTES:
             for words in (self.words if beside or found != text else None, self.quoted):
                 found = words.sub(ERASED, found) if words else found
@@ -277,10 +348,6 @@ def within(table: str) -> str:
     name = table.partition(".")[2]
     own = f"{table}.tenant = :tenant" if "tenant" in metadata.tables[table].columns else _WITHIN.get(name, "false")
     return f"(:tenant = '' OR {own.replace('TABLE', table)})"
-
-
-def _any_of(columns: Sequence[str]) -> str:
-    return " OR ".join(f"CAST({name} AS text) ~ :names" for name in columns)
 
 
 def _either(words: set[str], alone: str = "") -> re.Pattern[str] | None:

@@ -131,16 +131,18 @@ WHERE tenant = :tenant AND :visitor = coalesce(visitor, conversation_id)
 -- such a commit, also once its workspace is gone. A grant may be gone before what it let through; the verdict says whose.
 WITH decided AS (
     SELECT call_id, approval_id FROM approval.approvals AS a
-    WHERE (:tenant = '' OR tenant = :tenant) AND (requester = :identity OR EXISTS (
+    WHERE (:tenant = '' OR tenant = :tenant) AND (requester = ANY (:forms::text[]) OR EXISTS (
         SELECT FROM approval.decisions AS d
-        WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
+        WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = ANY (:forms::text[])
     ))
     UNION SELECT call_id, NULL FROM executor.executions
     WHERE (:tenant = '' OR tenant = :tenant)
-        AND (resolved_by = :identity OR CAST(nullif(call, '') AS json) ->> 'requester' = :identity)
+        AND (resolved_by = ANY (:forms::text[]) OR CAST(nullif(call, '') AS json) ->> 'requester' = ANY (:forms::text[]))
     UNION SELECT call_id, NULL FROM policy.verdicts
     WHERE (:tenant = '' OR tenant = :tenant) AND starts_with(rule, 'grant:')
-        AND starts_with(reason, 'Allowed from now on by ' || :identity || ', ')
+        AND EXISTS (
+            SELECT FROM unnest(:forms::text[]) AS who WHERE starts_with(reason, 'Allowed from now on by ' || who || ', ')
+        )
 )
 SELECT call_id FROM decided
 UNION SELECT e.call_id FROM executor.workspace_entries AS e JOIN decided ON decided.call_id = e.commit_call_id
@@ -163,7 +165,7 @@ UNION SELECT conversation_id FROM approval.approvals
 WHERE (:tenant = '' OR tenant = :tenant) AND state = 'pending'
     AND (call_id = ANY (:calls::text[]) OR CAST(closed_to AS text) ~ :pattern)
 UNION SELECT concat('stop ', stop_id) FROM gateway.stops
-WHERE by_another AND resumed_at IS NULL AND stopped_by = :identity
+WHERE by_another AND resumed_at IS NULL AND stopped_by = ANY (:forms::text[])
 
 -- name: may_have_asked
 -- Where people are asked, or still may be, for what somebody asked, or for what may be theirs: in a conversation that they
@@ -191,15 +193,15 @@ WITH RECURSIVE waiting AS (
     FROM asked AS w JOIN agent.attempts AS t ON t.conversation_id = w.asked_in
 )
 SELECT DISTINCT place FROM asked AS w
-WHERE (:tenant = '' OR w.tenant = :tenant) AND (requester = :identity OR EXISTS (
+WHERE (:tenant = '' OR w.tenant = :tenant) AND (requester = ANY (:forms::text[]) OR EXISTS (
     SELECT FROM gateway.conversations AS c
     WHERE c.tenant = w.tenant AND c.conversation_id = w.asked_in AND (
-        c.created_by = :identity OR c.relayed_by ~ :pattern
+        c.created_by = ANY (:forms::text[]) OR c.relayed_by ~ :pattern
     )
 ) OR EXISTS (
     -- What was asked with a key before it was revoked may come late, as votes have it.
     SELECT FROM gateway.api_keys AS k
-    WHERE k.tenant = w.tenant AND concat('person:', k.person) = w.requester AND k.created_by = :identity
+    WHERE k.tenant = w.tenant AND concat('person:', k.person) = w.requester AND k.created_by = ANY (:forms::text[])
         AND k.created_at <= w.since AND coalesce(k.taken_over_at, 'infinity') > w.since
         AND coalesce(k.revoked_at, 'infinity') > w.since - interval '30 days'
 ))
@@ -207,8 +209,8 @@ WHERE (:tenant = '' OR w.tenant = :tenant) AND (requester = :identity OR EXISTS 
 -- name: still_written
 -- Votes and stops of somebody that still have what they wrote or signed.
 SELECT a.conversation_id AS place FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id)
-WHERE (:tenant = '' OR d.tenant = :tenant) AND d.person = :identity AND (d.reason <> '' OR d.signed <> '')
-UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity AND signature <> ''
+WHERE (:tenant = '' OR d.tenant = :tenant) AND d.person = ANY (:forms::text[]) AND (d.reason <> '' OR d.signed <> '')
+UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = ANY (:forms::text[]) AND signature <> ''
 
 -- name: wait_at_most
 SELECT set_config('lock_timeout', :milliseconds, true)
@@ -220,11 +222,11 @@ LOCK TABLE approval.decisions, gateway.stops IN SHARE MODE
 -- name: still_named
 -- Where somebody has voted, asked or stopped under their name.
 SELECT conversation_id AS place FROM approval.approvals AS a
-WHERE (:tenant = '' OR tenant = :tenant) AND (:identity IN (requester, decided_by) OR EXISTS (
+WHERE (:tenant = '' OR tenant = :tenant) AND (requester = ANY (:forms::text[]) OR decided_by = ANY (:forms::text[]) OR EXISTS (
     SELECT FROM approval.decisions AS d
-    WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
+    WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = ANY (:forms::text[])
 ))
-UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :identity
+UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = ANY (:forms::text[])
 
 -- name: words
 -- What they wrote as reasons, notes, answers and comments, and where it is quoted: in the conversation of its call and, where
@@ -232,16 +234,19 @@ UNION SELECT concat('stop ', stop_id) FROM gateway.stops WHERE stopped_by = :ide
 WITH RECURSIVE written AS (
     SELECT d.tenant, a.conversation_id AS place, unnest(ARRAY[d.reason, d.details ->> 'response']) AS said
     FROM approval.decisions AS d LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
-    WHERE d.person = :identity
-    UNION SELECT tenant, conversation_id, resolution_note FROM executor.executions WHERE resolved_by = :identity
-    UNION SELECT tenant, conversation_id, reason FROM executor.workspaces WHERE ended_by = :identity
+    WHERE d.person = ANY (:forms::text[])
+    UNION SELECT tenant, conversation_id, resolution_note FROM executor.executions WHERE resolved_by = ANY (:forms::text[])
+    UNION SELECT tenant, conversation_id, reason FROM executor.workspaces WHERE ended_by = ANY (:forms::text[])
     -- What they threw away while people were asked about it: the agent says why, in a string of JSON.
     UNION SELECT tenant, conversation_id, CAST(substring(decision_reason FROM '"(?:[^"\\]|\\.)*"') AS jsonb) #>> '{}'
     FROM approval.approvals
-    WHERE starts_with(decision_reason, concat('Not run: ', :identity, ' threw away what was staged: "'))
+    WHERE EXISTS (
+        SELECT FROM unnest(:forms::text[]) AS who
+        WHERE starts_with(decision_reason, concat('Not run: ', who, ' threw away what was staged: "'))
+    )
     UNION SELECT c.tenant, a.conversation_id, c.text
     FROM gateway.comments AS c LEFT JOIN approval.approvals AS a USING (tenant, approval_id)
-    WHERE c.person = :identity
+    WHERE c.person = ANY (:forms::text[])
 ), quoted AS (
     SELECT tenant, place, said FROM written WHERE said <> ''
     UNION SELECT q.tenant, asked.place, q.said
@@ -254,15 +259,15 @@ SELECT tenant, place, said FROM quoted WHERE (:tenant = '' OR tenant = :tenant)
 -- What they wrote, and what was signed with their name.
 -- And what others signed that names them: whom they gave their place, who may have asked, who made their key.
 WITH others AS (
-    UPDATE approval.decisions SET signed = '' WHERE (:tenant = '' OR tenant = :tenant) AND person <> :identity AND (
-        :identity IN (details ->> 'to', details ->> 'key_made_by')
+    UPDATE approval.decisions SET signed = '' WHERE (:tenant = '' OR tenant = :tenant) AND person <> ALL (:forms::text[]) AND (
+        ARRAY[details ->> 'to', details ->> 'key_made_by'] && :forms::text[]
         OR details ->> 'opened_by' ~ :pattern
     ) RETURNING decision_id
 ), edits AS (
     UPDATE approval.edits SET signed = '' WHERE edit_id IN (SELECT decision_id FROM others)
 )
 UPDATE approval.decisions SET reason = '', details = '{}', signed = ''
-WHERE (:tenant = '' OR tenant = :tenant) AND person = :identity
+WHERE (:tenant = '' OR tenant = :tenant) AND person = ANY (:forms::text[])
 
 -- name: others_views
 SELECT tenant, person, name, address FROM gateway.saved_views WHERE (:tenant = '' OR tenant = :tenant) FOR UPDATE
@@ -290,11 +295,11 @@ WHERE person IN (:identity, :name)
 -- Cards call them by name. Of theirs, and of those that change no more, what is left is what the notifier reads of any;
 -- another's that is still to change loses the name alone.
 UPDATE notifier.deliveries SET card = CASE
-    WHEN pending AND person NOT IN (:identity, :name) THEN card #- ARRAY['names', :identity]
+    WHEN pending AND person <> ALL (:forms::text[]) AND person <> :name THEN card #- ARRAY['names', :identity]
     ELSE jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
         'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending'))
 END
-WHERE (:tenant = '' OR tenant = :tenant) AND (person IN (:identity, :name) OR CAST(card AS text) ~ :pattern)
+WHERE (:tenant = '' OR tenant = :tenant) AND (person = ANY (:forms::text[]) OR person = :name OR CAST(card AS text) ~ :pattern)
 
 -- name: forget_operator
 -- What visitors are told of an operator has the bare id.
@@ -326,12 +331,12 @@ SELECT erasure_id, who FROM gateway.erasures WHERE done_at IS NULL ORDER BY aske
 UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id = :erasure_id
 
 -- name: forget_comments
-DELETE FROM gateway.comments WHERE (:tenant = '' OR tenant = :tenant) AND person = :identity
+DELETE FROM gateway.comments WHERE (:tenant = '' OR tenant = :tenant) AND person = ANY (:forms::text[])
 
 -- name: sealed_with_name
 -- A row of the history that names somebody, by the digest that stays of it.
 SELECT CAST(line AS json) ->> 'said' AS said FROM read.history
-WHERE salt IS NOT NULL AND (:tenant = '' OR tenant = :tenant) AND (actor = :identity OR said ~ :pattern) LIMIT 1
+WHERE salt IS NOT NULL AND (:tenant = '' OR tenant = :tenant) AND (actor = ANY (:actors::text[]) OR said ~ :pattern) LIMIT 1
 
 -- name: erasure_of
 -- The erasure that took the name out of such a row.
