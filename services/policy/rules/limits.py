@@ -64,6 +64,15 @@ def demands(rule: str, limits: Iterable[Limit], call: CallFacts) -> tuple[Demand
     )
 
 
+def beyond(wanted: Iterable[Demand]) -> str:
+    """Return why a rule never has room for what a call asks of its limits; empty where it has it at times."""
+    for each in wanted:
+        if each.amount > each.at_most:
+            name = each.measure.partition(":")[2]
+            return f"the call alone is beyond its limit: at most {each.at_most} of argument {name!r}"
+    return ""
+
+
 def _subject(per: Per, call: CallFacts) -> str:
     match per:
         case Per.CONVERSATION:

@@ -19,7 +19,7 @@ from placet.domain.catalog import ToolSpec, validate_arguments
 from placet.domain.house_tools import COMMIT_SPEC
 from placet.policy.rules import staging
 from placet.policy.rules.call import CallFacts
-from placet.policy.rules.limits import Demand, demands
+from placet.policy.rules.limits import Demand, beyond, demands
 from placet.policy.rules.model import COMMIT, OPERATORS, Effect, Rule, Rulebook, Ruling
 
 #: Longest error text shown with a held call, in characters.
@@ -81,24 +81,25 @@ class Step:
     demands: tuple[Demand, ...] = ()
 
 
-def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Verdict:
+def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = (), *, untaken: bool = False) -> Verdict:
     """Return the verdict on `call`. Never raises for what a call contains: an error holds the call.
 
-    The rules named in `exhausted` decide nothing: their limits have no room for this call.
+    The rules named in `exhausted` decide nothing: their limits have no room for this call. `untaken`: nobody asks for
+    room, so it is only tried; a rule decides nothing then whose limits never have room for it, whatever was before.
     """
     spec = rulebook.spec(call.tool)
     if spec is None:
         if call.tool == COMMIT_TOOL:
-            return _judge_commit(call, rulebook, exhausted)
+            return _judge_commit(call, rulebook, exhausted, untaken=untaken)
         return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
     if call.schema_digest != spec.schema_digest:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
         return _denied("schema-changed", text, rulebook, spec)
-    decided = _decided(call, spec, rulebook, exhausted)
+    decided = _decided(walk(call, spec, rulebook, exhausted, untaken=untaken), spec, rulebook)
     return decided or _verdict(f"default:{spec.category}", rulebook.default_for(spec), rulebook, spec)
 
 
-def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str]) -> Verdict:
+def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str], *, untaken: bool) -> Verdict:
     """Return the verdict on a commit: what a rule for it says, and never less than what its entries' rules ask."""
     spec = COMMIT_SPEC
     if call.schema_digest != spec.schema_digest or validate_arguments(spec, dict(call.arguments)):
@@ -106,7 +107,7 @@ def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str
     if why := staging.problem(call.arguments, call.staged):
         return _denied("commit-refused", why, rulebook, spec)
     entries = call.staged or ()
-    decided = _decided(call, spec, rulebook, exhausted)
+    decided = _decided(walk(call, spec, rulebook, exhausted, untaken=untaken), spec, rulebook)
     verdict = decided or _verdict(f"default:{COMMIT_TOOL}", COMMIT, rulebook, spec)
     lets_through = verdict.effect is Effect.ALLOW and not staging.names_people(entries)
     if verdict.effect is Effect.DENY or lets_through:
@@ -116,9 +117,9 @@ def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str
     return replace(verdict, effect=Effect.REQUIRE_APPROVAL, approval=approval, reason=reason)
 
 
-def _decided(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str]) -> Verdict | None:
+def _decided(steps: Iterable[Step], spec: ToolSpec, rulebook: Rulebook) -> Verdict | None:
     """Return the verdict of the first rule that decides a call or fails; None where none does."""
-    for step in walk(call, spec, rulebook, exhausted):
+    for step in steps:
         name = step.rule.name
         if step.error is not None:
             ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
@@ -128,10 +129,12 @@ def _decided(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Col
     return None
 
 
-def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Iterator[Step]:
+def walk(
+    call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = (), *, untaken: bool = False
+) -> Iterator[Step]:
     """Yield what becomes of each rule in turn, up to the one that decides or fails; never raises.
 
-    The rules named in `exhausted` are left out.
+    The rules named in `exhausted` are left out; `untaken` as in `judge`.
     """
     for rule in rulebook.rules:
         if rule.name in exhausted:
@@ -139,6 +142,7 @@ def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collect
         try:
             why = rule.mismatch(call, spec, rulebook.directory)
             wanted = () if why else demands(rule.name, rule.limits, call)
+            why = why or (beyond(wanted) if untaken else "")
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
             yield Step(rule, error=error)
             return

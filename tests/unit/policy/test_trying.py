@@ -280,6 +280,19 @@ def test_rule_with_limits_says_so() -> None:
     assert ["The rule decides only while its limits have room; without, the rules below it are asked."] == notes
 
 
+def test_a_rule_whose_limit_never_has_room_for_the_call_does_not_decide_it() -> None:
+    """No history is needed to know that: it is as if the room were taken, for explain and for cases alike."""
+    within, beyond = (
+        explain(CallEntry(tool="pay", arguments={"amount": x}), a_rulebook(LIMITED)) for x in (500, 500.5)
+    )
+    case = "{name: it, call: {tool: pay, arguments: {amount: 500.5}}, expect: {effect: require_approval}}"
+    (tested,) = results_of(f"cases: [{case}]", LIMITED)
+    assert ("allow", "small", 1) == (within.effect, within.rule, len(within.notes))
+    assert ("require_approval", "default:unsafe_api", []) == (beyond.effect, beyond.rule, beyond.notes)
+    assert "the call alone is beyond its limit: at most 500 of argument 'amount'" == beyond.tried[-1].why
+    assert [] == tested.differences
+
+
 CASES = """\
 rulebook: shop.yaml
 cases:
@@ -293,9 +306,9 @@ cases:
 """
 
 
-def results_of(cases: str) -> list[CaseResult]:
-    """Return what becomes of these cases with the rulebook of this page."""
-    return run_cases(cases_from(parse_yaml("cases.yaml", cases.encode()))[1], a_rulebook()).cases
+def results_of(cases: str, *rules: str) -> list[CaseResult]:
+    """Return what becomes of these cases with the rulebook of this page, or with other rules."""
+    return run_cases(cases_from(parse_yaml("cases.yaml", cases.encode()))[1], a_rulebook(*rules)).cases
 
 
 def test_cases_that_hold_pass_and_know_their_place() -> None:
