@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
 def _encode(value: Any) -> bytes:
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     if _NUL_ESCAPE.search(text):
-        raise ValueError("U+0000 cannot be stored")
+        raise NotStrictJson("not storable: a text in it has the character U+0000")
     if text.count("[") + text.count("{") > DEPTH_MAX:
         check_depth(value, DEPTH_MAX)
     return text.encode()

@@ -77,6 +77,14 @@ def test_value_that_no_json_column_holds_is_a_typed_failure(returned: Any) -> No
     assert "reply_invalid" == caught.value.code
 
 
+@pytest.mark.parametrize("returned", ["\x00", {"a\x00b": 1}])
+def test_a_reply_that_the_database_does_not_take_is_refused_for_what_it_has(returned: Any) -> None:
+    """It is valid JSON, so nobody is told that it is none."""
+    text = r"^The tool ran, but its reply is not storable: a text in it has the character U\+0000\.$"
+    with pytest.raises(ToolError, match=text):
+        checked_reply(returned)
+
+
 def test_a_reply_may_be_nested_as_deep_as_its_readers_take() -> None:
     """Deeper ones are refused in words: messages and rows put them into more, and nobody could read those."""
     deepest = _nested(DEPTH_MAX - 2)
