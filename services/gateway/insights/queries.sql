@@ -14,9 +14,14 @@ WHERE tenant = :tenant AND approval_id = ANY(:approval_ids::text[]) AND length(a
 ORDER BY approval_id
 
 -- name: votes
-SELECT approval_id, person, verb, decided_at FROM read.decisions
-WHERE tenant = :tenant AND approval_id = ANY(:approval_ids::text[]) AND counted_revision IS NOT NULL
-ORDER BY decided_at, decision_id
+-- Of each person the last one about the arguments as they are: a later vote replaces it, an edit voids it.
+SELECT approval_id, person, verb, decided_at FROM (
+    SELECT DISTINCT ON (d.approval_id, d.person) d.approval_id, d.person, d.verb, d.decided_at, d.decision_id
+    FROM read.decisions AS d JOIN read.approvals AS a USING (tenant, approval_id)
+    WHERE d.tenant = :tenant AND d.approval_id = ANY(:approval_ids::text[]) AND d.counted_revision IS NOT NULL
+        AND d.arguments_revision = a.arguments_revision
+    ORDER BY d.approval_id, d.person, d.counted_revision DESC, d.decided_at DESC
+) AS last ORDER BY decided_at, decision_id
 
 -- name: waiting_of
 SELECT EXISTS (SELECT FROM read.approvals WHERE tenant = :tenant AND state = 'pending' AND agent = :agent) AS waiting

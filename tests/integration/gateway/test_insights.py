@@ -43,10 +43,10 @@ def asked(house: House, number: int, state: str = "approved", tenant: str = HOUS
     closed = None if state == "pending" else at + timedelta(minutes=1)
     insert(house.url, "approvals", **{**row, "closed_at": closed, **more})
     if state in {"approved", "denied"}:
-        vote = {"verb": "approve" if state == "approved" else "deny", "counted_revision": 1, "decided_at": closed}
+        vote = {"verb": "approve" if state == "approved" else "deny", "counted_revision": 1, "arguments_revision": 1}
         insert(
             house.url, "decisions", decision_id=row["approval_id"], tenant=tenant, approval_id=row["approval_id"],
-            person="ada", **vote,
+            person="ada", decided_at=closed, **vote,
         )  # fmt: skip
 
 
@@ -66,6 +66,21 @@ async def test_the_numbers_are_those_of_the_tenant_and_the_window(house: House) 
     assert (4, True, False, 4) == (found["held"], found["complete"], found["named"], found["waiting"][-1]["waiting"])
     assert [("person 1", 3, 2)] == [(each["person"], each["decisions"], each["approvals"]) for each in found["people"]]
     assert (3, []) == (sum(found["hours"]), found["always_approved"])
+
+
+async def test_a_vote_that_was_replaced_is_no_decision(house: House) -> None:
+    """Whoever says yes five times while another yes is awaited has decided once; what an edit voided counts no more."""
+    at = datetime.now(UTC) - timedelta(minutes=30)
+    asked(house, 1, "pending", at=at, arguments_revision=2)
+    same = {"tenant": HOUSE_TENANT, "approval_id": f"{HOUSE_TENANT}-1", "verb": "approve"}
+    votes = [("bob", 1, 1), *(("ada", 2, number) for number in range(2, 7))]
+    for person, arguments, number in votes:
+        more = {"arguments_revision": arguments, "counted_revision": number, "decision_id": f"d{number}"}
+        insert(house.url, "decisions", person=person, decided_at=at + timedelta(seconds=number), **same, **more)
+    async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as client:
+        found = (await client.get("/v1/insights?days=7")).json()
+    numbers = [(each["decisions"], each["approvals"], each["busiest_hour"]) for each in found["people"]]
+    assert ([(1, 1, 1)], 1) == (numbers, sum(found["hours"]))
 
 
 async def test_only_administrators_see_insights_and_only_the_house_s_a_rule(house: House) -> None:
