@@ -693,6 +693,7 @@ CREATE TABLE gateway.erasures (
   asked_by VARCHAR NOT NULL,
   asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   done_at TIMESTAMP WITH TIME ZONE,
+  waits_for TEXT[] DEFAULT '{}' NOT NULL,
   CONSTRAINT pk_erasures PRIMARY KEY (erasure_id)
 )
 ;;

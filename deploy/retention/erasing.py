@@ -246,7 +246,8 @@ async def _going_on(connection: Connection, theirs: Sequence[tuple[str, str]]) -
 async def erase_asked(database: Database) -> int:
     """Erase everybody whom administrators asked for over HTTP; return how many there were of them.
 
-    One with something open comes again; one whose name nothing has is done, and not counted.
+    One with something open comes again, and what it waits for is said and kept; one whose name nothing has is done, and
+    not counted.
     """
     done = 0
     async with database.single() as connection:
@@ -260,11 +261,14 @@ async def erase_asked(database: Database) -> int:
         if erased.left_to_visitors:
             conversations = erased.left_to_visitors
             log.warning("erasure.left_to_visitors", erasure_id=row["erasure_id"], conversations=conversations)
-        if not erased.left:
-            async with database.single() as connection:
-                ended = {"erasure_id": row["erasure_id"], "pseudonym": erased.pseudonym}
-                await connection.run(QUERIES.end_erasure, **ended)
-            done += bool(erased.pseudonym)
+        which = {"erasure_id": row["erasure_id"]}
+        async with database.single() as connection:
+            if erased.left:
+                await connection.run(QUERIES.put_off_erasure, places=erased.left, **which)
+                log.warning("erasure.waits", waits_for=erased.left, **which)
+            else:
+                await connection.run(QUERIES.end_erasure, pseudonym=erased.pseudonym, **which)
+                done += bool(erased.pseudonym)
     return done
 
 

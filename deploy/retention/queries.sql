@@ -328,7 +328,10 @@ WHERE person = :name
 SELECT erasure_id, who FROM gateway.erasures WHERE done_at IS NULL ORDER BY asked_at
 
 -- name: end_erasure
-UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id = :erasure_id
+UPDATE gateway.erasures SET done_at = now(), who = :pseudonym, waits_for = '{}' WHERE erasure_id = :erasure_id
+
+-- name: put_off_erasure
+UPDATE gateway.erasures SET waits_for = :places WHERE erasure_id = :erasure_id
 
 -- name: forget_comments
 DELETE FROM gateway.comments WHERE (:tenant = '' OR tenant = :tenant) AND person = ANY (:forms::text[])

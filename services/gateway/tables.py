@@ -232,6 +232,8 @@ ERASURES = sa.Table(
     column("asked_by", sa.String),
     column("asked_at", MOMENT, **_NOW),
     column("done_at", MOMENT, nullable=True),
+    #: Where something of theirs went on or waited when it was last tried; empty once it is done.
+    column("waits_for", pg.ARRAY(pg.TEXT), server_default="{}", default=list),
     sa.Index("ix_erasures_waiting", "asked_at", postgresql_where=sa.text("done_at IS NULL")),
     schema="gateway",
 )

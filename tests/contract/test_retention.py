@@ -22,7 +22,7 @@ NOBODY = re.compile(
     r"|held|holder|joint|journal|keys|labels|language|measure|messages?|method|mode|model|needs|next_message|origins"
     r"|outcome|pack|per|permit_issuer|plan|pool|produces|proof|pseudonym|queue|reference|released_as|resolution|roles"
     r"|rule|scopes?|searched|service|summary|taken_over_by|tenant|terms|thrown_out|tool|topic|traceparent"
-    r"|upto|value|verb|veto_on|veto_within|votes|webhook|winner|worker|workspace"
+    r"|upto|value|verb|veto_on|veto_within|votes|waits_for|webhook|winner|worker|workspace"
 )
 #: Columns with what one person wrote, whose name stands beside: `tests/integration/deploy/test_erasing.py` tries each.
 OWN_WORDS = {

@@ -232,15 +232,17 @@ async def test_a_visitor_without_a_name_is_not_whoever_opened_the_conversation(h
 
 
 async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: Embedded) -> None:
-    """Until then the request stays as it was asked, and is not said to be done."""
+    """Until then the request stays as it was asked, and says what it waits for, as the command does."""
     admin = house.caller()
     visitor = await a_visitor(admin, visitor="qwertz")
     await visitor.say(PAY)
     card = await visitor.see_card()
     await admin.post("/v1/erasures", {"who": "default/visitor:qwertz"})
-    run(house, "purge")
+    purged = placet(house, "purge", "--database", house.database_url)
     (waits,) = (await admin.get("/v1/erasures"))["items"]
-    assert ("default/visitor:qwertz", None) == (waits["who"], waits["done_at"])
+    expected = ("default/visitor:qwertz", None, [visitor.conversation])
+    assert expected == (waits["who"], waits["done_at"], waits["waits_for"])
+    assert (0, True) == (purged.returncode, "erasure.waits" in purged.stderr and visitor.conversation in purged.stderr)
     assert (await visitor.decide(card, "deny")).status_code == 200
     assert (await admin.request("POST", f"{visitor.path}/end")).status_code == 204
 
@@ -249,7 +251,7 @@ async def test_a_visitor_with_something_open_is_erased_once_it_has_ended(house: 
         return bool((await admin.get("/v1/erasures"))["items"][0]["done_at"])
 
     await until(over, "their conversation is deleted")
-    assert [] == naming(house, "qwertz")
+    assert ([], []) == (naming(house, "qwertz"), (await admin.get("/v1/erasures"))["items"][0]["waits_for"])
 
 
 async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedded) -> None:

@@ -45,6 +45,10 @@ class ErasureOut(BaseModel):
     asked_by: str
     asked_at: datetime
     done_at: datetime | None = Field(description="When `placet purge` did it; null: it is still to come.")
+    waits_for: list[str] = Field(
+        description="Where something of theirs went on or waited when `placet purge` last tried: conversations, jobs"
+        " and stops. It tries again; end these, or wait."
+    )
 
 
 class ErasureList(BaseModel):

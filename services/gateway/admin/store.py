@@ -197,11 +197,12 @@ async def used_of(connection: Connection, asked: Sequence[tuple[str, int]]) -> l
 _ASK_ERASURE = query(
     "ask_erasure",
     "INSERT INTO gateway.erasures (erasure_id, who, asked_by) VALUES (:erasure_id, :who, :by)"
-    " RETURNING erasure_id, who, asked_by, asked_at, done_at",
+    " RETURNING erasure_id, who, asked_by, asked_at, done_at, waits_for",
 )
 _LIST_ERASURES = query(
     "list_erasures",
-    "SELECT erasure_id, who, asked_by, asked_at, done_at FROM gateway.erasures ORDER BY asked_at DESC LIMIT 200",
+    "SELECT erasure_id, who, asked_by, asked_at, done_at, waits_for FROM gateway.erasures"
+    " ORDER BY asked_at DESC LIMIT 200",
 )
 
 
