@@ -335,6 +335,25 @@ def strict(tmp_path: Path) -> Iterator[Embedded]:
         yield made
 
 
+async def test_a_visitor_whom_limits_and_vetoes_know_is_named_nowhere(tmp_path: Path) -> None:
+    """These outlive the conversation, and have the name as the frontend gave it, also of who denied it."""
+    content = yaml.safe_load(SHOP_RULEBOOK.read_text())
+    rule = next(each for each in content["rules"] if each["name"] == "payment-links")
+    rule["limits"] = [{"count": 5, "per": "requester", "within": "1d"}]
+    rule["approval"] |= {"veto_window_seconds": 3600, "veto_within": "requester"}
+    (tmp_path / "rulebook.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    with running(tmp_path, "--rulebook", str(tmp_path / "rulebook.yaml")) as watching:
+        visitor = await a_visitor(watching.caller(), visitor="qwertz")
+        await visitor.say(PAY)
+        assert (await visitor.decide(await visitor.see_card(), "deny")).status_code == 200
+        await visitor.see(is_result("create_pay_link"))
+        await visitor.see_answer()
+        named = {each.partition(":")[0] for each in naming(watching, "qwertz")}
+        run(watching, "person", "erase", "default/visitor:qwertz", "--yes")
+        assert {"policy.counters", "policy.watched_calls"} <= named
+        assert [] == naming(watching, "qwertz")
+
+
 async def test_what_an_erased_person_wrote_is_nobody_elses_name(strict: Embedded) -> None:
     """Reasons that read like a person, a state or a tool: others stay who they are, here and in another tenant."""
     admin, keys = strict.caller(), load_keys((strict.data / "keys" / "public.json").read_text())
