@@ -168,11 +168,26 @@ def running_url(folder: Path) -> str | None:
     try:
         number, _, _, port, sockets, *_ = (folder / "postmaster.pid").read_text().splitlines()
         process = psutil.Process(int(number))
-        if process.status() in GONE or "postgres" not in process.name():
+        if process.status() in GONE or not _is_server_of(process, folder):
             return None
     except (OSError, ValueError, psutil.NoSuchProcess):
         return None
     return f"postgresql://postgres@/{DATABASE}?host={sockets.strip()}&port={port.strip()}"
+
+
+def _is_server_of(process: psutil.Process, folder: Path) -> bool:
+    """Tell whether a process is the server of this folder, also under the name that it had before it was moved.
+
+    A copy of a folder names the server of the one that it is a copy of, which works there.
+    """
+    try:
+        return "postgres" in process.name() and Path(process.cwd()).samefile(folder)
+    except psutil.AccessDenied:
+        # Where it works may only its owner see: it is left alone.
+        return True
+    except OSError:
+        # It works where there is nothing any more.
+        return False
 
 
 def _server(folder: Path) -> Any:
@@ -208,6 +223,8 @@ def _wait_ready(folder: Path) -> None:
 def _forget_dead_server(folder: Path) -> None:
     """Remove what a server that was killed left behind: its number may be another program's, or not be free yet.
 
+    And what was copied with a folder whose server works there.
+
     A killed server stands in the process table until its parent collects it, and PostgreSQL takes that for a running
     one. Its children end by themselves within moments; only after that time are its lock files removed.
     """
@@ -218,7 +235,7 @@ def _forget_dead_server(folder: Path) -> None:
         while process.status() in GONE and patience > 0:
             time.sleep(PAUSE_SECONDS)
             patience -= PAUSE_SECONDS
-        dead = process.status() in GONE or "postgres" not in process.name()
+        dead = process.status() in GONE or not _is_server_of(process, folder)
     except (FileNotFoundError, PermissionError):
         return
     except (psutil.NoSuchProcess, ValueError, IndexError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from structlog.testing import capture_logs
 
 from placet.contracts.errors import PlacetError
 from placet.embedded import local_postgres
-from placet.embedded.local_postgres import LocalPostgres
+from placet.embedded.local_postgres import LocalPostgres, running_url
 from tests.support.system import until
 
 
@@ -66,6 +68,28 @@ async def test_it_is_started_again_at_its_address_and_stopped_all_the_same(serve
         assert 42 == server.answer()
     server.postgres.stop()
     assert (False, False) == (server.postgres.runs, (server.folder / "postmaster.pid").exists())
+
+
+def test_a_copy_of_a_folder_has_a_server_of_its_own(server: Server, tmp_path: Path) -> None:
+    """It was copied while its server ran, and names that one: what is done to the copy is nothing to the original."""
+    with psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS number")
+    copy = shutil.copytree(
+        server.folder, tmp_path / "copy" / "postgres", ignore=shutil.ignore_patterns(".s.PGSQL.*[0-9]")
+    )
+    owner = server.folder.stat()
+    for each in (copy, *copy.rglob("*")):
+        os.chown(each, owner.st_uid, owner.st_gid)
+    other = LocalPostgres(copy)
+    before = running_url(copy)
+    try:
+        with psycopg.connect(other.start()) as connection:
+            connection.execute("DROP TABLE IF EXISTS kept")
+    finally:
+        other.stop()
+    with psycopg.connect(server.url) as connection:
+        kept = connection.execute("SELECT number FROM kept").fetchall()
+    assert (None, [(1,)], True) == (before, kept, server.postgres.runs)
 
 
 async def test_a_start_that_fails_is_tried_until_it_works(server: Server) -> None:
