@@ -31,7 +31,7 @@ class AsyncClient:
 
     def __init__(self, url: str, key: str) -> None:
         #: The HTTP client beneath.
-        self.http = httpx.AsyncClient(base_url=url, headers=r.headers_of(key), timeout=r.TIMEOUT)
+        self.http = httpx.AsyncClient(base_url=url, headers=r.headers_of(key), timeout=r.TIMEOUT, limits=r.LIMITS)
 
     async def __aenter__(self) -> Self:
         """Use the client for a while."""

@@ -19,6 +19,8 @@ from placet.client.models import Approval, JobLine, Verb
 
 #: Longest wait for an answer, and for the next sign of life of a stream, in seconds.
 TIMEOUT = httpx.Timeout(20.0, read=60.0)
+#: Each conversation that is followed holds a connection, however many there are: the server says when it has enough.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 #: Pauses before a request is sent again, in seconds.
 PAUSES = (0.2, 1.0, 3.0)
 #: Pause before a stream is opened again that broke, in seconds.

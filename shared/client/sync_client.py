@@ -31,7 +31,7 @@ class Client:
 
     def __init__(self, url: str, key: str) -> None:
         #: The HTTP client beneath.
-        self.http = httpx.Client(base_url=url, headers=r.headers_of(key), timeout=r.TIMEOUT)
+        self.http = httpx.Client(base_url=url, headers=r.headers_of(key), timeout=r.TIMEOUT, limits=r.LIMITS)
 
     def __enter__(self) -> Self:
         """Use the client for a while."""
