@@ -76,7 +76,9 @@ def set_up_logging(level: str = "info", fmt: str = "json") -> None:
     others: list[structlog.typing.Processor] = [_TRACEBACKS, structlog.processors.JSONRenderer()]
     factory: Callable[..., structlog.typing.WrappedLogger] = structlog.BytesLoggerFactory(file=sys.stderr.buffer)
     if fmt != "json":
-        own = others = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        # In a file or a journal, words are found only without codes of colours between them.
+        tracebacks = structlog.dev.plain_traceback
+        own = others = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=tracebacks)]
         factory = structlog.WriteLoggerFactory(file=sys.stderr)
     structlog.configure(
         processors=[*shared, *own],

@@ -151,3 +151,10 @@ def test_a_broker_that_is_away_is_told_by_us_alone(monkeypatch: pytest.MonkeyPat
     assert ["Connection 'c' was blocked by: 'memory'"] == [
         json.loads(line)["event"] for line in caught.getvalue().splitlines()
     ]
+
+
+def test_a_line_for_people_has_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file or a journal, `call_id=k-1` is found as it is written."""
+    caught = written(monkeypatch, "info", "text")
+    structlog.get_logger("t").info("call.proposed", call_id="k-1")
+    assert (True, False) == (b"call_id=k-1" in caught.getvalue(), b"\x1b" in caught.getvalue())
