@@ -31,6 +31,7 @@ from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Restored, is_outage
+from placet.runtime.driver import Outage
 from placet.runtime.letters import bury_cut, id_of, not_replayable, read_apart
 from placet.runtime.outages import Outages
 from placet.runtime.tracing import TRACING
@@ -233,13 +234,14 @@ class Consumer:
     async def _through_outages(self, event: Event) -> None:
         """Handle one event, waiting for the database as long as it is away: an outage is not the event's fault."""
         database = self._units.database
-        for attempt in range(OUTAGE_TRIES_MAX):
+        attempt = 0
+        while attempt < OUTAGE_TRIES_MAX:
             try:
                 await self._commit([event])
-            except Exception as error:
-                if not is_outage(error):
-                    raise
+            except Outage as error:
                 database.tell_lost(queue=self._queue, error=type(error).__name__)
+                # A full disk is no event's fault, however long it lasts.
+                attempt += not error.is_full_disk
             else:
                 return
             await asyncio.sleep(min(0.05 * 2**attempt, OUTAGE_PAUSE_MAX_SECONDS))

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -41,6 +42,8 @@ log = structlog.get_logger(__name__)
 #: How long a committed row of an outbox belongs to the process that wrote it, in seconds; then any replica's relay may
 #: send it. The tables and `take_due` have it too.
 OWN_SECONDS = 5
+#: How long the database counts as full after it said so, in seconds: what only reads is answered all the same.
+FULL_SECONDS = 10.0
 
 metadata = sa.MetaData(
     naming_convention={
@@ -181,6 +184,9 @@ class Database:
         #: The database clock when it was last told, and this process's then.
         self._told: tuple[datetime, float] | None = None
         self._outages = Outages("database.away", "database.back")
+        #: When it last had no room, by the monotonic clock.
+        self._full_at = -inf
+        self._full = Outages("database.full", "database.has_room")
 
     async def _meet(self, raw: Any, *, begin: Callable[[Any], Awaitable[None]]) -> None:
         """Prepare a new connection, and learn whether the database was restored since the last one."""
@@ -244,6 +250,11 @@ class Database:
             await self._pool.expire_connections()
             self._outages.miss(asked, error=str(error), address=redacted_url(self.url))
             raise
+        except Outage as error:
+            if error.is_full_disk:
+                self._full_at = monotonic()
+                self._full.miss(address=redacted_url(self.url))
+            raise
         finally:
             # Where it cannot be made ready for the next one, the pool hangs up; what it was used for is done or said.
             with suppress(*RAISED):
@@ -263,14 +274,17 @@ class Database:
 
     def tell_lost(self, **told: object) -> None:
         """Say that work is tried again which an outage ended; not while the log has said that the database is away."""
-        if not self._outages.on:
+        if not (self._outages.on or self._full.on):
             log.warning("database.outage", **told)
 
     async def ready(self) -> bool:
-        """Tell whether the database answers now, and has the service's tables."""
+        """Tell whether the database answers now, has the service's tables, and had room lately."""
         return await self._why_not_ready() is None
 
     async def _why_not_ready(self) -> str | None:
+        if monotonic() - self._full_at < FULL_SECONDS:
+            return "its disk is full"
+        self._full.meet()
         try:
             async with asyncio.timeout(3), self.single() as connection:
                 await connection.run(self.queries.probe)
@@ -286,7 +300,7 @@ class Database:
         """Return when the database answers and was migrated, saying once in a while why that is not so."""
         tries = 0
         while reason := await self._why_not_ready():
-            if tries % 10 == 0 and not self._outages.on:
+            if tries % 10 == 0 and not (self._outages.on or self._full.on):
                 log.warning("database.waiting", address=redacted_url(self.url), reason=reason)
             tries += 1
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))

@@ -34,6 +34,7 @@ PREPARED_MAX = 200
 #: Classes of SQLSTATE that say nothing about the statement: connection lost, transaction rolled back (deadlock), no
 #: room left, lock not available, stopped by an operator, files of the server.
 _OUTAGES = frozenset({"08", "40", "53", "55", "57", "58"})
+_DISK_FULL = "53100"
 #: Likewise: the server takes no writes, as a standby does, or one that an operator has protected.
 _READ_ONLY = "25006"
 #: What asyncpg raises where a statement was prepared on tables that a migration has changed since, and where a session
@@ -66,6 +67,11 @@ class DatabaseError(Exception):
 
 class Outage(DatabaseError):
     """It says nothing about the statement: connection lost or refused, deadlock, server stopping, lock not free."""
+
+    @property
+    def is_full_disk(self) -> bool:
+        """Whether the server had no room left, for this or anything else."""
+        return self.sqlstate == _DISK_FULL
 
 
 class Silence(Outage):

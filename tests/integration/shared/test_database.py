@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from placet.contracts.canonical import data_digest
 from placet.deploy.migrations import migrate
-from placet.runtime.database import Database
+from placet.runtime.database import FULL_SECONDS, Database
 from placet.runtime.driver import DatabaseClosed, DatabaseError, Outage, Silence
 from placet.runtime.logging import pass_over_lookups
 from placet.runtime.sql import Connection, arrays, spread
@@ -86,6 +86,29 @@ async def test_a_database_that_is_away_is_told_once(databases: Databases) -> Non
         await database.close()
     assert [False] * 3 == before
     assert [("database.away", None), ("database.back", 3)] == told
+
+
+#: As the server says it that has no room left; it cannot be told to have none.
+NO_ROOM = sa.text("DO $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$")
+
+
+async def test_a_full_disk_is_told_once_and_is_not_ready(databases: Databases) -> None:
+    """What only reads is answered, but nothing of what the service is for; that there is room again is told, too."""
+    with databases.fresh(lambda _: None) as url, capture_logs() as logs:
+        migrate(url)
+        database = Database(url, service="dead_letters", pool_size=1)
+        ready = [await database.ready()]
+        for _ in range(2):
+            with pytest.raises(Outage) as caught:
+                async with database.transaction() as connection:
+                    await connection.execute(NO_ROOM)
+            database.tell_lost(error=type(caught.value).__name__)
+        ready.append(await database.ready())
+        database._full_at -= FULL_SECONDS
+        ready.append(await database.ready())
+        await database.close()
+    assert (True, [True, False, True]) == (caught.value.is_full_disk, ready)
+    assert ["database.full", "database.has_room"] == [line["event"] for line in logs if "database" in line["event"]]
 
 
 async def test_a_server_that_is_silent_is_told_as_that(databases: Databases) -> None:

@@ -20,9 +20,11 @@ import sqlalchemy as sa
 from placet.contracts.errors import Poison, Refused, SecurityAlert, Transient
 from placet.contracts.messages import Message, MessagePosted
 from placet.contracts.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, QueueSpec, queue
+from placet.runtime import consumer, database
 from placet.runtime.bus import ATTEMPT_HEADER, Bus, Delivery, PublishFailed
 from placet.runtime.consumer import EVENTS, Consumer, Handler, is_void, one_by_one
 from placet.runtime.database import OWN_SECONDS, Database, Restored, async_url
+from placet.runtime.driver import Outage
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import Outbox, outgoing
 from placet.runtime.queries import query
@@ -247,6 +249,24 @@ async def test_a_transient_error_that_stays_is_buried_after_its_last_retry(house
     consumer = Consumer(QUEUE, {MessagePosted: one_by_one(behave)}, units=house.units, bus=house.bus)
     await consumer(Delivery(QUEUE, an_envelope(event), {ATTEMPT_HEADER: RETRIES_MAX}))
     assert await house.dead.get() == (f"{RETRIES_MAX} retries: never ready", event.id)
+
+
+async def test_a_full_disk_buries_nothing_however_long_it_lasts(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no event's fault: far more tries than any other outage has, and the event is handled."""
+    monkeypatch.setattr(consumer, "OUTAGE_PAUSE_MAX_SECONDS", 0)
+    monkeypatch.setattr(database, "FULL_SECONDS", 0)
+    tries = 0
+
+    async def behave(message: MessagePosted, work: Work) -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= 2 * consumer.OUTAGE_TRIES_MAX:
+            raise Outage("no space left", sqlstate="53100")
+        await house._note(message, work)
+
+    house.behave = behave
+    await house.deliver(an_envelope(an_event(a_posted_message(text="kept"))))
+    assert ("kept", True) == (await house.handled.get(), house.dead.empty())
 
 
 async def test_a_message_that_nobody_handles_here_is_buried(house: House) -> None:
