@@ -100,7 +100,7 @@ def create_app(deps: Deps) -> FastAPI:
             allow_methods=["GET", "POST", "DELETE"],
             # Clients' libraries send headers of their own; which pages may call at all is what the origins say.
             allow_headers=["*"],
-            expose_headers=["location", "retry-after", "placet-conversation", "placet-ignored"],
+            expose_headers=["location", "retry-after", "x-should-retry", "placet-conversation", "placet-ignored"],
         )
     app.add_middleware(OpenAiErrors)
     return app

@@ -258,17 +258,20 @@ class ResponseIn(_Posted):
             raise invalid("input", "must end with a message of the user, or with answers to approval requests")
         again = () if self.named or self.previous_response_id else known
         last = max((place for place, item in enumerate(newest) if is_answer(item)), default=0)
-        messages = [
-            item
-            for place, item in enumerate(newest)
-            if not is_answer(item) and not (place < last and _content_text(item.get("content"), "input") in again)
-        ]
+        before = [item for item in newest[:last] if not is_answer(item)]
+        if before and _text_of(before, "input") in again:
+            before = []
+        new = [item for item in before if _content_text(item.get("content"), "input") not in again]
+        messages = [*new, *(item for item in newest[last:] if not is_answer(item))]
         return _text_of(messages, "input") if messages else ""
 
     def answers(self) -> list[Answer]:
         """Return the answers to approval requests at the end; raise Refused (400) for one that is none, or too many."""
         newest = [] if isinstance(self.input, str) else self._newest
         found = as_asked([(item.get("approval_request_id"), _answer_of(item)) for item in newest if is_answer(item)])
+        if len(found) > 1 and not is_answer(newest[-1]):
+            # Words stand behind them: some may be of a post before, and of what was asked again since.
+            found = [replace(each, is_earlier=True) for each in found]
         checked_answers(found, partial(invalid, "input"))
         if len({(each.approval_id, each.approved) for each in found}) > len({each.approval_id for each in found}):
             raise invalid("input", "has a yes and a no to the same approval request")

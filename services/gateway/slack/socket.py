@@ -22,6 +22,8 @@ log = structlog.get_logger(__name__)
 
 #: Pauses between tries to connect, in seconds.
 PAUSE_SECONDS, PAUSE_MAX_SECONDS = 1.0, 60.0
+#: Longest wait that Slack is taken at its word for, in seconds.
+WAIT_MAX_SECONDS = 900.0
 #: How long one try may take, in seconds: Slack's tickets are good for no longer.
 TRY_SECONDS = 30
 #: How often a socket is asked whether it is still there, in seconds; four times without an answer it is not.
@@ -83,8 +85,10 @@ class _Socket(SocketModeClient):
 
     async def connect_to_new_endpoint(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - the SDK's
         """Connect anew where the socket is gone, or Slack says that it will be."""
+        had = self.current_session
         async with self.connect_operation_lock:
-            if force or not await self.is_connected():
+            # Of two that want it at once, the second finds that it was done.
+            if self.current_session is had and (force or not await self.is_connected()):
                 await self.connect()
 
     async def _try(self) -> Any:
@@ -136,4 +140,4 @@ def _asked_to_wait(error: Exception) -> float:
     """Return how long Slack wants to be left alone, in seconds; 0 where it does not say."""
     headers = getattr(getattr(error, "response", None), "headers", {})
     told = str(headers.get("Retry-After", ""))
-    return float(told) if told.isascii() and told.isdecimal() else 0.0
+    return min(float(told), WAIT_MAX_SECONDS) if told.isascii() and told.isdecimal() else 0.0

@@ -146,3 +146,16 @@ def test_words_in_front_of_the_answer_to_their_call_are_history(
 ) -> None:
     """A client that posts no requests has nothing between them; one that names its conversation posts no history."""
     assert written == a_response(input=items, **named).written({"deploy three"})
+
+
+def test_of_several_answers_in_front_of_words_each_may_be_an_old_one() -> None:
+    """A history of texts and answers alone does not say which post they are of: they approve no risky call."""
+    several = answered(answer("a"), answer("b"), SAID)
+    assert ([("a", True, True), ("b", True, True)], [("a", True, False)]) == (several, answered(answer("a"), SAID))
+
+
+@pytest.mark.parametrize("known", [{"deploy three\n\nnow"}, {"deploy three", "now"}])
+def test_words_in_front_of_an_answer_that_were_said_before_are_said_once(known: set[str]) -> None:
+    """Those of one post were kept as one text."""
+    posted = a_response(input=[SAID, {"role": "user", "content": "now"}, answer("a")])
+    assert ("", "deploy three\n\nnow") == (posted.written(known), posted.written())
