@@ -212,7 +212,7 @@ async def _blank(connection: Connection, forgetting: Forgetting, name: str, call
         nothing = ", ".join(f"{column} = ''" for column in columns.split())
         statement = f"UPDATE {table} SET {nothing} WHERE {within(table)} AND {who} = ANY (:forms::text[])"  # noqa: S608
         await connection.run(query(f"blank_{table}", statement), **whose)
-    await connection.run(QUERIES.forget_names, name=name, identity=identity, pattern=pattern, **whose)
+    await connection.run(QUERIES.forget_names, name=name, identity=identity, pattern=pattern, tenant=forgetting.tenant)
     await connection.run(QUERIES.blank_permits, calls=calls)
     if not forgetting.tenant:
         await connection.run(QUERIES.forget_addresses, identity=identity, name=name)

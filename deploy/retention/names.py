@@ -18,7 +18,7 @@ _WHO = (
 _DOERS = ("cancel_asked", "claimed", "decided", "denied", "ended", "resolved", "stopped")
 _DID = ("by", *(f"{who}_by" for who in _DOERS))
 #: What it is called there.
-PLACET = frozenset({*SERVICES, "clock", "file", "purge"})
+PLACET = frozenset({*SERVICES, "clock", "file", "purge", "restore"})
 #: An id does not begin within a word, but behind what JSON has for a control character or for any other.
 _BEGIN = r"(?:(?<![\w.@+-])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))"
 #: A sentence may end with one.

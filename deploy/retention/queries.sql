@@ -295,11 +295,11 @@ WHERE person IN (:identity, :name)
 -- Cards call them by name. Of theirs, and of those that change no more, what is left is what the notifier reads of any;
 -- another's that is still to change loses the name alone.
 UPDATE notifier.deliveries SET card = CASE
-    WHEN pending AND person <> ALL (:forms::text[]) AND person <> :name THEN card #- ARRAY['names', :identity]
+    WHEN pending AND person NOT IN (:identity, :name) THEN card #- ARRAY['names', :identity]
     ELSE jsonb_build_object('approval_id', approval_id, 'tenant', tenant,
         'conversation_id', coalesce(card ->> 'conversation_id', ''), 'state', coalesce(card ->> 'state', 'pending'))
 END
-WHERE (:tenant = '' OR tenant = :tenant) AND (person = ANY (:forms::text[]) OR person = :name OR CAST(card AS text) ~ :pattern)
+WHERE (:tenant = '' OR tenant = :tenant) AND (person IN (:identity, :name) OR CAST(card AS text) ~ :pattern)
 
 -- name: forget_operator
 -- What visitors are told of an operator has the bare id.

@@ -173,16 +173,30 @@ async def test_what_reads_like_a_visitor_s_name_and_is_not_theirs_stays(database
     assert (2, len(gone)) == (done.history, len(before) - len(left))
 
 
-async def test_a_visitor_who_is_called_what_placet_is_called_takes_nothing_from_it(database_url: str) -> None:
-    """What policy did it did, whoever has its name; what they asked for was theirs."""
+async def test_a_person_of_the_same_name_keeps_their_cards(database_url: str) -> None:
+    """The directory's ids have no kind either: who is told is no visitor."""
+    card = {"summary": "Pay.", "state": "pending", "conversation_id": "c"}
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        told = {"state": "due", "tenant": "acme", "person": NAME, "sent_revision": 0, "revision": 1, "card": card}
+        insert(connection, 1, "notifier.deliveries", told)
+        await erased(database_url)
+        left = connection.execute("SELECT person, card FROM notifier.deliveries").fetchall()
+    assert [(NAME, card)] == left
+
+
+@pytest.mark.parametrize("name", ["policy", "restore"])
+async def test_a_visitor_who_is_called_what_placet_is_called_takes_nothing_from_it(
+    database_url: str, name: str
+) -> None:
+    """What policy or a restore did it did, whoever has its name; what they asked for was theirs."""
     rows = [
-        ("approval.history", CHANGE | {"actor": "policy"}),
-        ("policy.verdicts", {"requester": "policy", "effect": "deny"}),
-        ("executor.workspaces", BESIDE["executor.workspaces"] | {"ended_by": "policy"}),
+        ("approval.history", CHANGE | {"actor": name}),
+        ("policy.verdicts", {"requester": name, "effect": "deny"}),
+        ("executor.workspaces", BESIDE["executor.workspaces"] | {"ended_by": name}),
     ]
     with psycopg.connect(database_url, autocommit=True) as connection:
         for number, (table, given) in enumerate(rows):
             insert(connection, number, table, given)
-        await erased(database_url, "acme/visitor:policy")
-        left = naming(connection, "policy")
-    assert ["approval.history.actor: policy", "executor.workspaces.ended_by: policy"] == sorted(left)
+        await erased(database_url, f"acme/visitor:{name}")
+        left = naming(connection, name)
+    assert [f"approval.history.actor: {name}", f"executor.workspaces.ended_by: {name}"] == sorted(left)
