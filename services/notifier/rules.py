@@ -327,7 +327,7 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
             after = replace(after, sent_revision=claimed.revision, sent_version=claimed.version)
         return Moved(now, after, event)
     found = tried.reference or claimed.reference
-    reference = found if tried.refused or tried.permanent else {**(found or {}), DOUBT: "yes"}
+    reference = found if tried.refused else {**(found or {}), DOUBT: "yes"}
     after = replace(now, state=state, error=tried.error, reference=reference)
     if state is not State.GIVEN_UP:
         pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)

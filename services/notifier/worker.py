@@ -9,13 +9,13 @@ costs one write a round and a slow one is never written late.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import prometheus_client as metrics
 import structlog
-from prometheus_client import Counter
 
 from placet.notifier import rules, store
 from placet.notifier.changes import change_of
@@ -40,8 +40,11 @@ LOOK_EVERY_SECONDS = 1.0
 LEASE_SECONDS = 60.0
 SEND_SECONDS = 20.0
 
-FAILED = Counter("placet_delivery_tries_failed_total", "Tries of cards that are made again.", ["channel"])
-GIVEN_UP = Counter("placet_deliveries_given_up_total", "Cards that a channel could not show.", ["channel"])
+#: Tries in a row that must fail before a channel counts as failing: a mailbox may say once that it is busy.
+FAILING = 2
+
+FAILED = metrics.Counter("placet_delivery_tries_failed_total", "Tries of cards that failed, but for good.", ["channel"])
+GIVEN_UP = metrics.Counter("placet_deliveries_given_up_total", "Cards that a channel could not show.", ["channel"])
 
 
 class Worker:
@@ -65,8 +68,8 @@ class Worker:
         #: Tries of the last rounds, by the place that they are for; and whether the last look left anything due.
         self._tries: dict[str, int] = {}
         self._more = False
-        #: Channels whose last try failed.
-        self._failing: set[str] = set()
+        #: Tries of channels that failed since the last one that did not.
+        self._failed: Counter[str] = Counter()
 
     async def run_once(self) -> int:
         """Send until nothing is due and every try has ended; return 1 if more may be due, else 0."""
@@ -128,12 +131,11 @@ class Worker:
         channel = tried.claimed.address.channel
         if tried.error and not tried.permanent:
             FAILED.labels(tried.claimed.address.kind).inc()
-            if channel not in self._failing:
+            self._failed[channel] += 1
+            if self._failed[channel] == FAILING:
                 log.warning("channel.failing", channel=channel, reason=tried.error)
-                self._failing.add(channel)
-        elif not tried.error and channel in self._failing:
+        elif not tried.error and self._failed.pop(channel, 0) >= FAILING:
             log.info("channel.works", channel=channel)
-            self._failing.remove(channel)
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""
@@ -154,7 +156,8 @@ class Worker:
 def _failed(
     together: Sequence[Delivery], error: str, retry_after: float | None = None, *, permanent: bool = False
 ) -> list[Tried]:
-    return [Tried(each, error=error, retry_after_seconds=retry_after, permanent=permanent) for each in together]
+    failed = Tried(together[0], None, error, retry_after, permanent=permanent, refused=permanent)
+    return [replace(failed, claimed=each) for each in together]
 
 
 def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:

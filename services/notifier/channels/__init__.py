@@ -45,7 +45,7 @@ class ChannelFailed(PlacetError):
         super().__init__(reason)
         self.retry_after = None if retry_after is None else min(retry_after, RETRY_AFTER_MAX_SECONDS)
         self.permanent = permanent
-        self.refused = refused
+        self.refused = refused or permanent
 
 
 class Channel(Protocol):
