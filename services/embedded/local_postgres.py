@@ -180,14 +180,15 @@ def _is_server_of(process: psutil.Process, folder: Path) -> bool:
 
     A copy of a folder names the server of the one that it is a copy of, which works there.
     """
-    try:
-        return "postgres" in process.name() and Path(process.cwd()).samefile(folder)
-    except psutil.AccessDenied:
-        # Where it works may only its owner see: it is left alone.
-        return True
-    except OSError:
-        # It works where there is nothing any more.
+    if "postgres" not in process.name():
         return False
+    try:
+        # The folder itself, however its path is called where the server is.
+        works_in = os.stat(f"/proc/{process.pid}/cwd")  # noqa: PTH116 - a path would be resolved here
+    except OSError:
+        # Where it works cannot be seen by everybody, nor everywhere: it is left alone.
+        return True
+    return os.path.samestat(works_in, folder.stat())
 
 
 def _server(folder: Path) -> Any:

@@ -217,6 +217,7 @@ class Database:
                         await transaction.__aexit__(type(error), error, error.__traceback__)
                 raise
             await connection.told(transaction.__aexit__, None, None, None)
+            self._full.meet()
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
@@ -284,7 +285,6 @@ class Database:
     async def _why_not_ready(self) -> str | None:
         if monotonic() - self._full_at < FULL_SECONDS:
             return "its disk is full"
-        self._full.meet()
         try:
             async with asyncio.timeout(3), self.single() as connection:
                 await connection.run(self.queries.probe)

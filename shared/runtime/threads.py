@@ -2,7 +2,7 @@
 
 Not the event loop's thread pool: a blocking function cannot be stopped, so a hung one would keep a place in the pool
 for ever, starve what is behind it, and hold the process open at shutdown. Who calls bounds the number: the executor by
-its slots, the notifier by the names of its webhooks.
+its slots, the notifier by the names of its webhooks and by what a place of Apprise has not answered.
 """
 
 from __future__ import annotations

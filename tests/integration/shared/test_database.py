@@ -106,6 +106,8 @@ async def test_a_full_disk_is_told_once_and_is_not_ready(databases: Databases) -
         ready.append(await database.ready())
         database._full_at -= FULL_SECONDS
         ready.append(await database.ready())
+        async with database.transaction() as connection:
+            await connection.execute(sa.text("SELECT 1"))
         await database.close()
     assert (True, [True, False, True]) == (caught.value.is_full_disk, ready)
     assert ["database.full", "database.has_room"] == [line["event"] for line in logs if "database" in line["event"]]
