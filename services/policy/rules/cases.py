@@ -77,7 +77,7 @@ def run_cases(cases: list[Case], rulebook: Rulebook) -> CasesReport:
 
 def _run(case: Case, rulebook: Rulebook) -> CaseResult:
     entry = case.entry
-    verdict = judge(entry.call.facts(rulebook), rulebook, untaken=True)
+    verdict = judge(entry.call.facts(rulebook), rulebook, only_tried=True)
     differences = _differences(entry.expect, verdict)
     if verdict.spec is not None:
         differences += [

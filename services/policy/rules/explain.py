@@ -134,7 +134,7 @@ class CallEntry(BaseModel):
         """Return the verdict on each of the staged calls, judged as if it were proposed by itself."""
         same: dict[str, Any] = {"arguments": {}, "origins": {}, "staged": []}
         each_alone = (self.model_copy(update={**same, **each.model_dump()}) for each in self.staged)
-        return [judge(each.facts(rulebook), rulebook, untaken=True) for each in each_alone]
+        return [judge(each.facts(rulebook), rulebook, only_tried=True) for each in each_alone]
 
     def _entries(self, rulebook: Rulebook) -> Iterator[StagedEntry]:
         """Yield what policy lets this conversation stage: every entry where nobody says which calls they are."""
@@ -195,7 +195,7 @@ def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
 def explain(entry: CallEntry, rulebook: Rulebook, *, tell_people: bool = True) -> Explanation:
     """Return why `entry` gets its verdict, and perhaps who may decide. Never raises for what a call contains."""
     call = entry.facts(rulebook)
-    verdict = judge(call, rulebook, untaken=True)
+    verdict = judge(call, rulebook, only_tried=True)
     spec, approval = verdict.spec, verdict.approval
     notes: list[str] = []
     if verdict.plan:
@@ -235,7 +235,7 @@ def argument_problems(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]
 
 
 def _tried(call: CallFacts, spec: ToolSpec, rulebook: Rulebook) -> Iterator[Tried]:
-    for step in walk(call, spec, rulebook, untaken=True):
+    for step in walk(call, spec, rulebook, only_tried=True):
         if step.error is not None:
             yield Tried(rule=step.rule.name, outcome="failed", why=error_text(step.error, spec))
         else:

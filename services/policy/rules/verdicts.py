@@ -81,25 +81,25 @@ class Step:
     demands: tuple[Demand, ...] = ()
 
 
-def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = (), *, untaken: bool = False) -> Verdict:
+def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = (), *, only_tried: bool = False) -> Verdict:
     """Return the verdict on `call`. Never raises for what a call contains: an error holds the call.
 
-    The rules named in `exhausted` decide nothing: their limits have no room for this call. `untaken`: nobody asks for
-    room, so it is only tried; a rule decides nothing then whose limits never have room for it, whatever was before.
+    The rules named in `exhausted` decide nothing: their limits have no room for this call. `only_tried`: nobody asks
+    for room; a rule decides nothing then whose limits never have room for the call, whatever was before.
     """
     spec = rulebook.spec(call.tool)
     if spec is None:
         if call.tool == COMMIT_TOOL:
-            return _judge_commit(call, rulebook, exhausted, untaken=untaken)
+            return _judge_commit(call, rulebook, exhausted, only_tried=only_tried)
         return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
     if call.schema_digest != spec.schema_digest:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
         return _denied("schema-changed", text, rulebook, spec)
-    decided = _decided(walk(call, spec, rulebook, exhausted, untaken=untaken), spec, rulebook)
+    decided = _decided(walk(call, spec, rulebook, exhausted, only_tried=only_tried), spec, rulebook)
     return decided or _verdict(f"default:{spec.category}", rulebook.default_for(spec), rulebook, spec)
 
 
-def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str], *, untaken: bool) -> Verdict:
+def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str], *, only_tried: bool) -> Verdict:
     """Return the verdict on a commit: what a rule for it says, and never less than what its entries' rules ask."""
     spec = COMMIT_SPEC
     if call.schema_digest != spec.schema_digest or validate_arguments(spec, dict(call.arguments)):
@@ -107,7 +107,7 @@ def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str
     if why := staging.problem(call.arguments, call.staged):
         return _denied("commit-refused", why, rulebook, spec)
     entries = call.staged or ()
-    decided = _decided(walk(call, spec, rulebook, exhausted, untaken=untaken), spec, rulebook)
+    decided = _decided(walk(call, spec, rulebook, exhausted, only_tried=only_tried), spec, rulebook)
     verdict = decided or _verdict(f"default:{COMMIT_TOOL}", COMMIT, rulebook, spec)
     lets_through = verdict.effect is Effect.ALLOW and not staging.names_people(entries)
     if verdict.effect is Effect.DENY or lets_through:
@@ -130,11 +130,11 @@ def _decided(steps: Iterable[Step], spec: ToolSpec, rulebook: Rulebook) -> Verdi
 
 
 def walk(
-    call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = (), *, untaken: bool = False
+    call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = (), *, only_tried: bool = False
 ) -> Iterator[Step]:
     """Yield what becomes of each rule in turn, up to the one that decides or fails; never raises.
 
-    The rules named in `exhausted` are left out; `untaken` as in `judge`.
+    The rules named in `exhausted` are left out; `only_tried` as in `judge`.
     """
     for rule in rulebook.rules:
         if rule.name in exhausted:
@@ -142,7 +142,7 @@ def walk(
         try:
             why = rule.mismatch(call, spec, rulebook.directory)
             wanted = () if why else demands(rule.name, rule.limits, call)
-            why = why or (beyond(wanted) if untaken else "")
+            why = why or (beyond(wanted) if only_tried else "")
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
             yield Step(rule, error=error)
             return
