@@ -162,7 +162,7 @@ class ConversationState:
 
     def of(self, turn: Turn) -> Claim:
         """Return the claim of a turn as it is now."""
-        ids = (self.tenant, self.conversation_id, turn.turn_id)
+        ids = (self.tenant, self.agent, self.conversation_id, turn.turn_id)
         return Claim(*ids, turn.step, turn.fence, turn.message_id, turn.author, turn.cause)
 
     def _call(self, call_id: str) -> Call:

@@ -91,17 +91,13 @@ class Behaviour:
     limits: tuple[Limit, ...] = ()
     accomplish: AccomplishEntry | None = None
 
-    @property
-    def supersede(self) -> bool:
-        """Whether a message withdraws the calls that wait."""
-        return self.pending == "supersede"
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right to ask the model for one step of a turn, until its lease runs out or a newer fence is given."""
 
     tenant: str
+    agent: str
     conversation_id: str
     turn_id: str
     step: int

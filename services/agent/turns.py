@@ -107,7 +107,7 @@ class Turns(ConversationState):
     def _interruption(self, claim: Claim, behaviour: Behaviour) -> Interruption | None:
         if self.ended:
             return "ended"
-        run = rules.leading_run(self._queued(), claim.author) if behaviour.supersede else []
+        run = rules.leading_run(self._queued(), claim.author) if behaviour.pending == "supersede" else []
         return "spoken" if any(not each.is_outcome for each in run) else None
 
     def _say(self, claim: Claim, said: Said, calls: Sequence[CheckedCall]) -> None:
@@ -279,7 +279,9 @@ class Turns(ConversationState):
             return
         of_step = [call for call in self._of_turn(turn) if call.step == turn.step]
         self._continue(turn, Event.RESULTS_COMPLETE)
-        if (behaviour and behaviour.supersede) or any(call.result_kind == "superseded" for call in of_step):
+        if (behaviour and behaviour.pending == "supersede") or any(
+            call.result_kind == "superseded" for call in of_step
+        ):
             self._join(turn)
         self.begun.append(self.of(turn))
 
@@ -353,7 +355,7 @@ class Turns(ConversationState):
         """Withdraw the open calls of a turn; whether one is given up then, its rule may say, which approval knows."""
         calls = [call.call_id for call in self._open_calls(turn)]
         reason = "Not run: the user wrote again before it was decided."
-        supersede = behaviour is not None and behaviour.supersede
+        supersede = behaviour is not None and behaviour.pending == "supersede"
         self._withdraw(calls, "superseded", reason, "supersede" if supersede else "wait")
 
     def _end_turn(self, turn: Turn, by: str) -> None:

@@ -63,7 +63,7 @@ class Worker:
         self._units = units
         #: Turns that this process has claimed.
         self._slots = slots
-        #: Those of them whose model is asked; the others wait until it is their tenant's turn.
+        #: Those of them whose model is asked; the others wait until it is their agent's turn.
         self._room = room
         self._profiles = profiles
         self._price_of = price_of
@@ -129,7 +129,7 @@ class Worker:
 
         async def act() -> None:
             # What it used is stored before another one in this slot looks at the budget.
-            async with self._room.enter(claim.tenant):
+            async with self._room.enter(claim.tenant, claim.agent):
                 following.append(await self._step(claim))
 
         async def renew() -> bool:

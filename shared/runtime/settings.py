@@ -109,8 +109,8 @@ class Settings(BaseSettings):
         default=0.75,
         gt=0,
         le=1,
-        description="Part of the slots of one agent or executor that one tenant may use where others work too; the "
-        "rest is free for these at once.",
+        description="Part of the slots of one agent or executor that one tenant may use where others work too, and of "
+        "a tenant's model calls that one of its agents may; the rest is free for the others at once.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
     log_format: Literal["json", "console"] = Field(default="json")

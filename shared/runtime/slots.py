@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -22,6 +22,11 @@ log = structlog.get_logger(__name__)
 
 #: How long a tenant that is quiet counts as one that works, in seconds.
 QUIET_SECONDS = 600.0
+#: From how many on what is there is shared.
+SHARED = 2
+
+#: A tenant, and what of it; empty: all of it.
+Part: TypeAlias = tuple[str, str]
 
 
 def share_of(size: int, share: float) -> int:
@@ -95,22 +100,25 @@ class Slots:
 class Room:
     """Where so many acts are at a time; of those who wait, whose tenant has fewest inside enters first.
 
-    A tenant has at most its share while another one was here lately, so there is room when that one comes again.
+    A tenant has at most its share while another one was here lately, so there is room when that one comes again. Of its
+    places a part of it, such as one agent, has at most its share likewise.
     """
 
     def __init__(self, size: int, share: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.size = size
-        self._most = share_of(size, share)
+        self._share = share
         self._monotonic = monotonic
-        self._inside: Counter[str] = Counter()
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-        #: When each tenant was here last.
-        self._seen: dict[str, float] = {}
+        #: Acts inside, by tenant, and by tenant and part.
+        self._tenants: Counter[str] = Counter()
+        self._parts: Counter[Part] = Counter()
+        self._queues: dict[Part, deque[asyncio.Future[None]]] = {}
+        #: When each part of a tenant was here last.
+        self._seen: dict[Part, float] = {}
 
     @property
     def busy(self) -> int:
         """Acts inside now."""
-        return self._inside.total()
+        return self._tenants.total()
 
     @property
     def waiting(self) -> int:
@@ -118,41 +126,50 @@ class Room:
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
-    async def enter(self, tenant: str) -> AsyncIterator[None]:
-        """Be inside while the block runs, as soon as it is this tenant's turn."""
+    async def enter(self, tenant: str, part: str = "") -> AsyncIterator[None]:
+        """Be inside while the block runs, as soon as it is the turn of this part of the tenant."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(tenant, deque()).append(turn)
-        self._seen[tenant] = self._monotonic()
+        who = tenant, part
+        self._queues.setdefault(who, deque()).append(turn)
+        self._seen[who] = self._monotonic()
         self._admit()
         try:
             await turn
             yield
         finally:
             if turn.done() and not turn.cancelled():
-                self._inside -= Counter((tenant,))
-                self._seen[tenant] = self._monotonic()
-            elif tenant in self._queues:
+                self._tenants -= Counter((tenant,))
+                self._parts -= Counter((who,))
+                self._seen[who] = self._monotonic()
+            elif who in self._queues:
                 with suppress(ValueError):
-                    self._queues[tenant].remove(turn)
+                    self._queues[who].remove(turn)
             self._admit()
 
     def _admit(self) -> None:
         since = self._monotonic() - QUIET_SECONDS
-        self._seen = {tenant: at for tenant, at in self._seen.items() if at > since or self._inside[tenant]}
-        most = self._most if len(self._seen) > 1 else self.size
-        self._queues = {tenant: queue for tenant, queue in self._queues.items() if queue}
+        self._seen = {who: at for who, at in self._seen.items() if at > since or self._parts[who]}
+        parts = Counter(tenant for tenant, _ in self._seen)
+        most = self.size if len(parts) < SHARED else share_of(self.size, self._share)
+        most_of_part = share_of(most, self._share)
+        self._queues = {who: queue for who, queue in self._queues.items() if queue}
         while self.busy < self.size:
-            # Of equals, who has waited longest: a tenant's queue goes to the end when it was served.
-            able = [tenant for tenant in self._queues if self._inside[tenant] < most]
+            # Of equals, who has waited longest: a queue goes to the end when it was served.
+            able = [
+                who
+                for who in self._queues
+                if self._tenants[who[0]] < most and (parts[who[0]] < SHARED or self._parts[who] < most_of_part)
+            ]
             if not able:
                 return
-            tenant = min(able, key=self._inside.__getitem__)
-            queue = self._queues.pop(tenant)
+            who = min(able, key=lambda each: (self._tenants[each[0]], self._parts[each]))
+            queue = self._queues.pop(who)
             turn = queue.popleft()
             if queue:
-                self._queues[tenant] = queue
+                self._queues[who] = queue
             if not turn.done():
-                self._inside[tenant] += 1
+                self._tenants[who[0]] += 1
+                self._parts[who] += 1
                 turn.set_result(None)
 
 

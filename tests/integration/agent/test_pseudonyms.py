@@ -48,7 +48,7 @@ async def units(agent_url: str) -> AsyncIterator[UnitOfWork]:
 
 def a_claim(conversation: str = "c1") -> Claim:
     """Return a claim in a conversation."""
-    return Claim("acme", conversation, "t", 1, 1, "m", {"kind": "visitor", "id": "ada"}, {"id": "t"})
+    return Claim("acme", "assistant", conversation, "t", 1, 1, "m", {"kind": "visitor", "id": "ada"}, {"id": "t"})
 
 
 def a_snapshot(text: str) -> ConversationSnapshot:

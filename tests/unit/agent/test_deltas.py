@@ -10,7 +10,8 @@ from placet.contracts.messages import ConversationDelta, Event
 from placet.runtime.work import Cause
 
 CAUSE = Cause("event-1", "thread-1", "00-" + "a" * 32 + "-" + "b" * 16 + "-01")
-CLAIM = Claim("acme", "conversation-1", "turn-1", 2, 1, "message-1", {"kind": "visitor", "id": "ada"}, CAUSE.as_json())
+AUTHOR = {"kind": "visitor", "id": "ada"}
+CLAIM = Claim("acme", "assistant", "conversation-1", "turn-1", 2, 1, "message-1", AUTHOR, CAUSE.as_json())
 FOREVER = 3600.0
 
 

@@ -36,6 +36,7 @@ def a_claim(**changes: Any) -> Claim:
     """Return the claim of the first step of a turn."""
     fields: dict[str, Any] = {
         "tenant": "acme",
+        "agent": "assistant",
         "conversation_id": "conversation-1",
         "turn_id": "turn-1",
         "step": 1,

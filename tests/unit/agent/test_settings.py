@@ -44,7 +44,7 @@ def test_defaults_need_no_key() -> None:
     behaviour = settings.behaviour()
     assert "python/shop.model:reply" == settings.model_settings().model
     assert (10, False) == (behaviour.steps_max, behaviour.final_answer)
-    assert ("continue", "hold", False) == (behaviour.pending, behaviour.while_pending, behaviour.supersede)
+    assert ("continue", "hold") == (behaviour.pending, behaviour.while_pending)
 
 
 @pytest.mark.parametrize("name", ["agent_pending", "agent_while_pending"])

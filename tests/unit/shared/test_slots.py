@@ -26,7 +26,7 @@ class Visits:
         self.room = Room(self.size, 0.75, monotonic=lambda: self.now)
 
     async def come(self, *names: str) -> None:
-        """Begin acts; the first letter of a name is its tenant."""
+        """Begin acts; the first letter of a name is its tenant, what stands behind a colon its part."""
         for name in names:
             self.leaving[name] = asyncio.Event()
             self.tasks[name] = asyncio.create_task(self._visit(name))
@@ -40,7 +40,7 @@ class Visits:
         await settled()
 
     async def _visit(self, name: str) -> None:
-        async with self.room.enter(name[0]):
+        async with self.room.enter(name[0], name.partition(":")[2]):
             self.inside.append(name)
             await self.leaving[name].wait()
 
@@ -89,6 +89,34 @@ async def test_whom_nobody_saw_for_long_keeps_no_place() -> None:
     await visits.leave("a1")
     await visits.come("a5", "a6")
     assert (4, 1) == (visits.room.busy, visits.room.waiting)
+
+
+async def test_a_part_of_a_tenant_leaves_room_for_its_others() -> None:
+    """An agent whose provider is silent has three of four places where another one of its tenant was here lately."""
+    visits = Visits()
+    await visits.come("a1:quick")
+    await visits.leave("a1:quick")
+    await visits.come("a2:silent", "a3:silent", "a4:silent", "a5:silent")
+    assert (3, 1) == (visits.room.busy, visits.room.waiting)
+    await visits.come("a6:quick")
+    assert ["a6:quick"] == visits.inside[4:]
+
+
+async def test_a_place_goes_to_the_part_that_has_fewest() -> None:
+    """Of a tenant's agents that wait, one with nobody inside goes before older turns of one that has some."""
+    visits = Visits()
+    await visits.come("a1:x", "a2:x", "a3:x", "a4:x", "a5:x", "a6:y")
+    await visits.leave("a1:x")
+    assert ["a6:y"] == visits.inside[4:]
+
+
+async def test_many_parts_give_their_tenant_no_more() -> None:
+    """A tenant of two agents has three of four places beside another tenant, and one of its agents two of these."""
+    visits = Visits()
+    await visits.come("b1", "a0:y")
+    await visits.leave("b1", "a0:y")
+    await visits.come("a1:x", "a2:x", "a3:x", "a4:y", "a5:y")
+    assert ["a1:x", "a2:x", "a4:y"] == visits.inside[2:]
 
 
 async def test_who_gives_up_waiting_takes_no_place() -> None:
