@@ -8,13 +8,13 @@ Pure: the failure and the time come in, a judgement goes out.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from placet.agent.model_answer import ModelAnswerCut, UnusableAnswer
 from placet.contracts.errors import PlacetError
+from placet.runtime.retry_after import asked_seconds
 from placet.runtime.watchdog import TooLong, place_of
 
 #: Longest a provider may make us wait; whoever asks for more counts as unavailable.
@@ -130,21 +130,7 @@ def _reason(error: BaseException) -> str:
 
 def _retry_after(error: BaseException, now: datetime) -> float | None:
     headers = {str(name).lower(): str(value) for name, value in _headers(error).items()}
-    wish = headers.get("retry-after")
-    if wish is None:
-        return None
-    try:
-        return max(float(wish), 0.0)
-    except ValueError:
-        return _seconds_until(wish, now)
-
-
-def _seconds_until(date: str, now: datetime) -> float | None:
-    try:
-        then = parsedate_to_datetime(date)
-    except (ValueError, OverflowError):
-        return None
-    return max((then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds(), 0.0)
+    return asked_seconds(headers.get("retry-after", ""), now)
 
 
 def _headers(error: BaseException) -> Mapping[Any, Any]:

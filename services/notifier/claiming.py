@@ -21,12 +21,12 @@ from placet.runtime.work import UnitOfWork, Work
 PLACES = 50
 
 
-#: Part of the room that is left that one place may take: however many are silent, others find room.
+#: Part of the capacity that is left that one place may take: however many are silent, others find room.
 _SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """How much may be sent now beside what is on its way."""
 
     #: Cards and mails.
@@ -57,13 +57,13 @@ class Manners:
 
 
 async def claim(
-    work: Work, claims: Claims, manners: Manners, room: Room, lease: timedelta
+    work: Work, claims: Claims, manners: Manners, capacity: Capacity, lease: timedelta
 ) -> tuple[list[list[Delivery]], bool]:
     """Claim deliveries for this worker, until the lease runs out; tell too whether more may be due.
 
     Those of one list are told at once, by one mail; all others are lists of one.
     """
-    found = await store.claimable(work, claims, room.tries, room.busy)
+    found = await store.claimable(work, claims, capacity.tries, capacity.busy)
     hushed = hush(found, manners.hours_of, work.now)
     await store.change(work, [each.after for each in hushed])
     rest = _without(found, hushed)
@@ -71,12 +71,12 @@ async def claim(
         rest += await _company(work, rest)
     rest = await _with_room(work, rest, manners.limits)
     mails = joint_mails.mails_of(rest) if manners.joins else [[each] for each in rest]
-    mails = _in_part(mails, max(1, room.tries // _SHARE))
+    mails = _in_part(mails, max(1, capacity.tries // _SHARE))
     mails = await _in_pace(work, mails, manners.per_minute)
     claimed = await store.claim(work, [each for mail in mails for each in mail], lease)
     claimed = await saying_stops(work, claimed)
     ends = list(accumulate(map(len, mails), initial=0))
-    return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == room.tries
+    return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == capacity.tries
 
 
 def _in_part(mails: list[list[Delivery]], share: int) -> list[list[Delivery]]:

@@ -20,7 +20,7 @@ import structlog
 from placet.notifier import rules, store
 from placet.notifier.changes import change_of
 from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel
-from placet.notifier.claiming import Manners, Room, claim, place_told
+from placet.notifier.claiming import Capacity, Manners, claim, place_told
 from placet.notifier.rules import Delivery, Moved, Tried
 from placet.notifier.send_round import failed_by_bug, in_turns, side_by_side
 from placet.notifier.states import Event, State
@@ -79,11 +79,12 @@ class Worker:
     async def _begin(self, busy: Collection[str]) -> Mapping[str, Iterable[Awaitable[None]]]:
         """Claim what is due at places that nothing is on its way to; return the tries for each of these."""
         self._tries = {place: self._tries[place] for place in busy}
-        room = Room(AT_ONCE - sum(self._tries.values()), busy)
-        if room.tries <= 0:
+        capacity = Capacity(AT_ONCE - sum(self._tries.values()), busy)
+        if capacity.tries <= 0:
             return {}
         async with self._units.begin() as work:
-            mails, self._more = await claim(work, self._claims, self._manners, room, timedelta(seconds=LEASE_SECONDS))
+            lease = timedelta(seconds=LEASE_SECONDS)
+            mails, self._more = await claim(work, self._claims, self._manners, capacity, lease)
         begun: dict[str, list[list[Delivery]]] = defaultdict(list)
         for mail in mails:
             begun[place_told(mail[0])].append(mail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from math import inf
 from time import monotonic
 from typing import Any
@@ -17,6 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from placet.gateway.slack.acting import word_of
 from placet.gateway.slack.door import SlackDoor
+from placet.runtime.retry_after import asked_seconds
 
 log = structlog.get_logger(__name__)
 
@@ -139,5 +141,5 @@ def _kind_of(error: Exception) -> str:
 def _asked_to_wait(error: Exception) -> float:
     """Return how long Slack wants to be left alone, in seconds; 0 where it does not say."""
     headers = getattr(getattr(error, "response", None), "headers", {})
-    told = str(headers.get("Retry-After", ""))
-    return min(float(told), WAIT_MAX_SECONDS) if told.isascii() and told.isdecimal() else 0.0
+    asked = asked_seconds(str(headers.get("Retry-After", "")), datetime.now(UTC))
+    return min(asked or 0.0, WAIT_MAX_SECONDS)

@@ -6,11 +6,11 @@ where a try did not come to its end they are searched before they are posted aga
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -23,6 +23,8 @@ from placet.domain.directory import Directory, Person
 from placet.notifier.cards import DOUBT, Card
 from placet.notifier.channels import Address, ChannelFailed, Delivered
 from placet.notifier.channels import slack_blocks as render
+from placet.notifier.look_ups import LookUps
+from placet.runtime.retry_after import asked_seconds
 from placet.surfaces import block_kit as kit
 from placet.surfaces.slack import METADATA_TYPE, Slack, SlackTeam
 
@@ -82,9 +84,9 @@ class SlackChannel:
             )
             for each in slack.teams
         }
-        #: Channels by team and name; and those that are being looked up, once for all who ask meanwhile.
+        #: Channels by team and name.
         self._names: dict[tuple[str, str], str] = {}
-        self._looked_up: dict[tuple[str, str], asyncio.Task[str]] = {}
+        self._look_ups = LookUps[str]()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -239,10 +241,7 @@ class SlackChannel:
                 raise ChannelFailed(f"the Slack user {wanted} is in another workspace", permanent=True)
         name = (team.team, wanted)
         if name not in self._names:
-            if name not in self._looked_up:
-                self._looked_up[name] = asyncio.create_task(_resolve(client, wanted))
-                self._looked_up[name].add_done_callback(lambda _: self._looked_up.pop(name))
-            self._names[name] = await asyncio.shield(self._looked_up[name])
+            self._names[name] = await self._look_ups.find(name, lambda: _resolve(client, wanted))
         return self._names[name]
 
     async def _find(self, client: AsyncWebClient, where: str, mark: str, *, thread: str = "") -> str:
@@ -352,9 +351,6 @@ def _failure(method: str, error: SlackApiError) -> ChannelFailed:
 
 def _seconds(headers: Mapping[str, Any]) -> float:
     """Return what `Retry-After` asks for."""
-    for name, value in headers.items():
-        if name.lower() == "retry-after":
-            text = value[0] if isinstance(value, list) else str(value)
-            if text.replace(".", "", 1).isdigit():
-                return max(float(text), 0.1)
-    return RETRY_AFTER_SECONDS
+    told = next((str(value) for name, value in headers.items() if name.lower() == "retry-after"), "")
+    asked = asked_seconds(told, datetime.now(UTC))
+    return RETRY_AFTER_SECONDS if asked is None else max(asked, 0.1)

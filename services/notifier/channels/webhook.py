@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
 from placet.notifier.channels.webhook_targets import LookUp, Names, address_of
 from placet.notifier.webhook_endpoints import Endpoint
 from placet.notifier.webhook_events import card_body
+from placet.runtime.retry_after import asked_seconds
 
 #: How long a receiver may take, in seconds.
 TIMEOUT_SECONDS = 15.0
@@ -77,19 +77,8 @@ class Poster:
         reason = f"{host} answered {answer.status_code}"
         if answer.status_code == GONE:
             raise ChannelFailed(reason, permanent=True)
-        wait = self._wait(answer.headers.get("retry-after", "")) if answer.status_code in BUSY else None
-        raise ChannelFailed(reason, retry_after=wait)
-
-    def _wait(self, words: str) -> float | None:
-        """Return the seconds of a Retry-After header, which are a number or a moment; None for neither."""
-        if words.isdecimal():
-            return float(words)
-        try:
-            at = parsedate_to_datetime(words)
-        except (ValueError, OverflowError):
-            return None
-        aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-        return max(0.0, (aware - self._clock()).total_seconds())
+        told = answer.headers.get("retry-after", "") if answer.status_code in BUSY else ""
+        raise ChannelFailed(reason, retry_after=asked_seconds(told, self._clock()))
 
 
 class WebhookChannel:

@@ -6,7 +6,6 @@ themselves: this machine, the network around it, a cloud's metadata service.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 
 from placet.notifier.channels import ChannelFailed
+from placet.notifier.look_ups import LookUps
 from placet.runtime.threads import call_in_thread
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
@@ -38,15 +38,12 @@ class Names:
 
     def __init__(self, resolve: Callable[[str], list[str]] = resolve) -> None:
         self._resolve = resolve
-        self._asked: dict[str, asyncio.Task[list[str]]] = {}
+        self._look_ups = LookUps[list[str]]()
 
     async def look_up(self, host: str, _port: int) -> list[str]:
-        """Return the addresses of a host; who stops waiting leaves the others theirs."""
-        asked = self._asked.get(host)
-        if asked is None or asked.done():
-            asked = asyncio.create_task(call_in_thread(partial(self._resolve, host), name=f"look up {host}"))
-            self._asked[host] = asked
-        return await asyncio.shield(asked)
+        """Return the addresses of a host."""
+        resolve = partial(self._resolve, host)
+        return await self._look_ups.find(host, lambda: call_in_thread(resolve, name=f"look up {host}"))
 
 
 async def address_of(host: str, port: int, look_up: LookUp, *, private: bool) -> str:
