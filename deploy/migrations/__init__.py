@@ -20,8 +20,8 @@ class NotUtf8(PlacetError):
     """The database has another encoding than UTF-8."""
 
 
-class NewerDatabase(PlacetError):
-    """A newer release has migrated the database; this one can do nothing with it."""
+class UnknownDatabase(PlacetError):
+    """A release that this one does not know has migrated the database; this one can do nothing with it."""
 
 
 class NotRestored(PlacetError):
@@ -37,7 +37,7 @@ _LOCK = 0x506C61636574  # "Placet": one migration at a time, whoever else starts
 def migrate(url: str) -> tuple[str | None, str]:
     """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once.
 
-    Raises NewerDatabase where a newer release has migrated it, NotRestored where a restore of it was cut off, and NotUtf8
+    Raises UnknownDatabase where a release that this one does not know has migrated it, NotRestored where a restore of it was cut off, and NotUtf8
     where the database cannot keep all texts.
     """
     _refuse_other_encodings(url)
@@ -76,7 +76,8 @@ def _refuse_unknown(revision: str | None, config: Config) -> None:
         raise NotRestored("a restore of the database has not come to its end: run `placet restore … --replace` again")
     known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
     if revision is not None and revision not in known:
-        raise NewerDatabase(f"the database is at {revision}, which this release does not know: a newer one migrated it")
+        told = "a newer one migrated it, or one from before the first release, of which no migration leads here"
+        raise UnknownDatabase(f"the database is at {revision}, which this release does not know: {told}")
 
 
 def newest() -> str:

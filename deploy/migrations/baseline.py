@@ -7,6 +7,7 @@ runs. From that release on the file stays as it is, and `generate` writes a migr
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,11 @@ def drawn() -> str:
     # The indexes of a table come in no order of their own.
     runs = groupby(found, key=lambda text: bool(re.match("CREATE (UNIQUE )?INDEX", text)))
     return _BETWEEN.join(text for indexes, run in runs for text in (sorted(run) if indexes else run)) + "\n"
+
+
+def revision_id() -> str:
+    """Return the name of the committed file's schema: until the first release it is another whenever tables change."""
+    return f"0001_{sha256(FILE.read_bytes()).hexdigest()[:12]}"
 
 
 def statements() -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from alembic import op
 
-from placet.deploy.migrations.baseline import schemas, statements
+from placet.deploy.migrations.baseline import revision_id, schemas, statements
 
-revision = "0001_baseline"
+revision = revision_id()
 down_revision = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -14,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 
 from placet.cli.backup.settling import begin
 from placet.contracts.topology import SERVICES
-from placet.deploy.migrations import NewerDatabase, NotRestored, NotUtf8, migrate, newest
+from placet.deploy.migrations import NotRestored, NotUtf8, UnknownDatabase, baseline, migrate, newest
 from placet.deploy.migrations.comparing import OPTIONS
 from placet.deploy.migrations.metadata import metadata
 from placet.deploy.migrations.views import views
@@ -62,6 +63,14 @@ def test_migrating_again_changes_nothing(database_url: str) -> None:
     assert migrate(database_url) == (newest(), newest())
 
 
+def test_other_tables_have_another_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the first release one migration changes with the tables, and a database of older ones must be refused."""
+    before, changed = newest(), tmp_path / "baseline.sql"
+    changed.write_bytes(baseline.FILE.read_bytes() + b";;\nCREATE TABLE agent.more (id int)\n")
+    monkeypatch.setattr(baseline, "FILE", changed)
+    assert before != newest()
+
+
 def test_several_may_migrate_at_once(fresh_database: Fresh) -> None:
     """Replicas that start together wait for each other."""
     url = fresh_database(empty)
@@ -71,13 +80,14 @@ def test_several_may_migrate_at_once(fresh_database: Fresh) -> None:
     assert sorted([before is None for before, _ in results]) == [False, False, True]
 
 
-def test_a_database_of_a_newer_release_is_refused(fresh_database: Fresh) -> None:
-    """It is left as it is, and the message says at which revision."""
+@pytest.mark.parametrize("revision", ["9999_later", "0001_baseline"])
+def test_a_database_of_another_release_is_refused(fresh_database: Fresh, revision: str) -> None:
+    """A newer one, or one from before the first release with other tables: the message says at which revision."""
     url = fresh_database(empty)
     migrate(url)
     with psycopg.connect(url) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999_later'")
-    with pytest.raises(NewerDatabase, match="9999_later"):
+        connection.execute("UPDATE alembic_version SET version_num = %s", [revision])
+    with pytest.raises(UnknownDatabase, match=revision):
         migrate(url)
 
 
