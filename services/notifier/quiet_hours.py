@@ -37,7 +37,9 @@ class QuietHours:
         if not inside:
             return None
         day = local.date() + timedelta(days=1) if over_night and now >= self.begin else local.date()
-        return datetime.combine(day, self.end, tzinfo=ZoneInfo(self.zone)).astimezone(at.tzinfo)
+        # In an hour that a clock shows twice it is the same one of the two: an end must not be in the past.
+        end = datetime.combine(day, self.end, tzinfo=ZoneInfo(self.zone)).replace(fold=local.fold)
+        return end.astimezone(at.tzinfo)
 
 
 def quiet_hours(words: str) -> QuietHours | None:

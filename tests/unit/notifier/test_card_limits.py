@@ -105,6 +105,14 @@ def test_quiet_hours_end_when_they_say(words: str, hour: int, ends: int | None) 
     assert expected == hours.until(midnight + timedelta(hours=hour))
 
 
+@pytest.mark.parametrize(("hour", "ends"), [(0, 0), (1, 1)])
+def test_quiet_hours_that_end_in_a_repeated_hour_never_end_in_the_past(hour: int, ends: int) -> None:
+    """At 02:15 of summer or winter time they end at 02:30 of the same; a card would be put off for ever."""
+    hours = quiet_hours("22:00-02:30 Europe/Berlin")
+    assert hours is not None
+    assert datetime(2026, 10, 25, ends, 30, tzinfo=UTC) == hours.until(datetime(2026, 10, 25, hour, 15, tzinfo=UTC))
+
+
 @pytest.mark.parametrize("words", ["22-7", "25:00-07:00", "22:00-07:00 Middle/Earth", "always"])
 def test_quiet_hours_that_make_no_sense_stop_the_start(words: str) -> None:
     """The setting says what is wrong."""
