@@ -11,7 +11,7 @@ import logging
 import os
 import random
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -124,9 +124,14 @@ def price_of(model: str) -> Price | None:
     return None
 
 
-async def prepare() -> None:
-    """Load litellm now, so that the first person does not wait for it; call it when the service starts."""
-    await asyncio.to_thread(_litellm)
+async def prepare(models: Iterable[ModelSettings]) -> None:
+    """Load litellm now, so that the first person does not wait for it, and name models that nobody can be asked for."""
+    litellm = await asyncio.to_thread(_litellm)
+    for settings in models:
+        try:
+            _provider(litellm, settings)
+        except _NoProviderError as error:
+            log.warning("model.no_provider", model=settings.model, reason=str(error))
 
 
 async def close() -> None:
@@ -185,7 +190,8 @@ class _Asking:
                 return answer
             await self.take_back()
             self.reason = failure.reason
-            log.warning("model.attempt_failed", model=self.model, attempt=attempt, reason=failure.reason)
+            told = {"model": self.model, "attempt": attempt, "reason": failure.reason} | _not_set(settings)
+            log.warning("model.attempt_failed", **told)
             if failure.retries_max is not None and attempt > failure.retries_max:
                 self.too_long |= failure.too_long
                 return None
@@ -280,6 +286,13 @@ def _provider(litellm: Any, settings: ModelSettings) -> tuple[str, str]:
     except litellm.BadRequestError:
         raise _NoProviderError(f"no provider is known for the model name {settings.model}") from None
     return provider, name
+
+
+def _not_set(settings: ModelSettings) -> dict[str, list[str]]:
+    """Return the variables that litellm looks for to reach a model and does not find, for a log; nothing where none."""
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    found = _litellm().validate_environment(settings.model, api_key=key, api_base=settings.api_base)
+    return {"not_set": found["missing_keys"]} if found["missing_keys"] else {}
 
 
 async def _deltas(stream: Any, draft: Draft) -> AsyncIterator[Mapping[str, Any]]:

@@ -79,12 +79,17 @@ def build(settings: AgentSettings, runtime: Runtime) -> Service:
         settings.personal,
         lambda entry: [partial(llm.ask, each) for each in settings.attempt_models(entry)],
     )
-    for entry in agents.all().values():
-        for each in settings.model_settings(entry).chain():
-            python_model.check(each.model)
+    asked = [
+        each
+        for entry in agents.all().values()
+        for model in (settings.model_settings(entry), *settings.attempt_models(entry))
+        for each in model.chain()
+    ]
+    for each in asked:
+        python_model.check(each.model)
     prices = Prices(agents, llm.price_of)
     prices.check(settings, agents)
-    return _build(settings, runtime, profiles, prices, prepare=llm.prepare)
+    return _build(settings, runtime, profiles, prices, prepare=partial(llm.prepare, asked))
 
 
 def build_with(

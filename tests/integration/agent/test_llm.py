@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from placet.agent import llm
 from placet.agent.llm import ModelUnavailable
@@ -531,6 +532,23 @@ async def test_model_name_without_provider_is_said_so() -> None:
     asker = Asker(ModelServer(Script()), "openai", stream=True)
     with pytest.raises(ModelUnavailable, match="no provider is known for the model name nowhere/x"):
         await asker.ask(settings=ModelSettings(model="nowhere/x"))
+
+
+async def test_model_name_without_provider_is_said_at_the_start() -> None:
+    """Before the first person waits for it in vain."""
+    with capture_logs() as lines:
+        await llm.prepare([ModelSettings(model="openai/x"), ModelSettings(model="nowhere/x")])
+    assert [("model.no_provider", "nowhere/x")] == [(line["event"], line["model"]) for line in lines]
+
+
+@pytest.mark.usefixtures("closing")
+async def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's library says it as if the provider had failed."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asker = Asker(ModelServer(Script()), "openai", stream=True)
+    with capture_logs() as lines, pytest.raises(ModelUnavailable):
+        await asker.ask(settings=ModelSettings(model="openai/x", api_base="http://127.0.0.1:9/v1", retries=0))
+    assert [["OPENAI_API_KEY"]] == [line["not_set"] for line in lines if line["event"] == "model.attempt_failed"]
 
 
 @pytest.mark.usefixtures("closing")
