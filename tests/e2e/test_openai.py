@@ -322,7 +322,8 @@ async def test_a_no_ends_the_call_and_the_agent_hears_of_it(shopper: AsyncOpenAI
     done = await shopper.responses.create(model="default", previous_response_id=asked.id, input=no)
     call = done.output[0]
     assert call.type == "mcp_call"
-    assert ("failed", None, True) == (call.status, call.output, "Not today." in (call.error or ""))
+    error: Any = call.error
+    assert ("failed", None, True) == (call.status, call.output, "Not today." in error["content"][0]["text"])
     assert "It was not deployed." == done.output_text
 
 

@@ -241,7 +241,7 @@ class ResponseState:
         yield self._event("response.mcp_call_arguments.delta", **place, delta=arguments)
         yield self._event("response.mcp_call_arguments.done", **place, arguments=arguments)
         yield self._event(f"response.mcp_call.{'completed' if ran else 'failed'}", **place)
-        output = {"output": _json(answered.result.get("data"))} if ran else {"error": answered.error}
+        output = {"output": _json(answered.result.get("data"))} if ran else {"error": _error(answered.error)}
         ended = {"status": "completed" if ran else "failed", **output}
         self.output[-1] = {**item, "arguments": arguments, "placet": openai.shown_result(answered), **ended}
         yield self._done()
@@ -267,6 +267,11 @@ class ResponseState:
         event = {"type": kind, "sequence_number": self.number, **members}
         self.number += 1
         return event
+
+
+def _error(text: str) -> dict[str, Any]:
+    """Return why a call did not succeed, as the API has it since OpenAI's SDKs for Python 3 and for JavaScript 7."""
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
 
 
 def _part(text: str) -> dict[str, Any]:

@@ -66,12 +66,13 @@ def call(status: str, **more: Any) -> tuple[str, dict[str, Any]]:
 
 
 def test_a_call_that_did_not_succeed_is_a_failed_one_with_its_kind() -> None:
-    """Whatever the ending: an error in words, and the kind beside it."""
+    """Whatever the ending: an error of a tool in words, and the kind beside it."""
     items = a_log(said(""), call("proposed"), call("error", kind="unknown"))
     state, _ = replay(ResponseState(Goal("c", 0), "resp_0_0_c", "default", 0), items)
     (item,) = state.response("completed")["output"]
     assert ("failed", None, "unknown") == (item["status"], item["output"], item["placet"]["kind"])
-    assert item["error"]
+    told = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "The call did not run: unknown."}]}
+    assert told == item["error"]
 
 
 @pytest.mark.parametrize("number", [2**53, 10**30, float("nan")])
