@@ -72,7 +72,8 @@ def up(
     set_up_logging(os.environ.get("PLACET_LOG_LEVEL", "warning"), os.environ.get("PLACET_LOG_FORMAT", "console"))
     if rules is None and tools is None:
         tools = next(filter(Path.is_dir, _EXAMPLES), None)
-    wanted = embedded.Embedded(port, data.resolve(), (rules or _RULEBOOK).resolve(), tools and tools.resolve())
+    # Not resolved: a link may lead to another version later, as Kubernetes does with mounted files.
+    wanted = embedded.Embedded(port, data.resolve(), (rules or _RULEBOOK).absolute(), tools and tools.absolute())
 
     def ready(link: str) -> None:
         if json:

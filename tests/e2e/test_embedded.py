@@ -258,20 +258,28 @@ def test_no_commit_takes_the_data_along(house: Embedded) -> None:
 
 
 async def test_a_changed_rulebook_takes_over_and_may_be_tried_before(embedded: Embedded, tmp_path: Path) -> None:
-    """What a new rulebook would have changed is told beforehand; put in place, it decides without a restart."""
-    rules = tmp_path / "rulebook.yaml"
-    rules.write_text(SHOP_RULEBOOK.read_text())
+    """What a new rulebook would have changed is told beforehand; put in place, it decides without a restart.
+
+    Also where that is a link which leads to another folder now, as Kubernetes changes mounted files.
+    """
+    rules, versions = tmp_path / "rulebook.yaml", tmp_path / "..data"
+    for folder in ("v1", "v2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "rulebook.yaml").write_text(SHOP_RULEBOOK.read_text())
+    versions.symlink_to("v1")
+    rules.symlink_to("..data/rulebook.yaml")
     embedded.arguments = ("--rulebook", str(rules))
     embedded.start()
     visitor, admin = await a_visitor(embedded.caller()), embedded.caller()
     await visitor.say("create a payment link over 299 TRY")
     await visitor.see_card()
-    stricter = tmp_path / "stricter.yaml"
+    stricter = tmp_path / "v2" / "rulebook.yaml"
     stricter.write_text(rules.read_text().replace("arguments.amount > 10000", "arguments.amount > 100"))
     told = placet(embedded, "rulebook", "simulate", str(stricter), "--since", "1h", "--json")
     (change,) = json.loads(told.stdout)["changes"]
     assert ("require_approval", "deny", 1) == (change["before"]["effect"], change["after"]["effect"], change["count"])
-    stricter.replace(rules)
+    (tmp_path / "next").symlink_to("v2")
+    (tmp_path / "next").replace(versions)
 
     async def took_over() -> bool:
         return len((await admin.get("/v1/rulebook/activations"))["items"]) == 2
