@@ -165,6 +165,7 @@ async def _card(
     return render(
         "card.html",
         caller=caller,
+        card=card,
         approval=approval,
         place=place,
         notice=notice,

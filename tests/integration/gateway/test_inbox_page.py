@@ -353,6 +353,21 @@ async def test_who_may_not_decide_sees_no_buttons(house: House, browser: httpx.A
     assert "Its rule keeps out who asked for it" in page
 
 
+async def test_the_chat_tells_who_may_not_decide_too(house: House, browser: httpx.AsyncClient) -> None:
+    """The card beside a conversation is drawn for whom four eyes keep out, also where they vote all the same."""
+    rule = {"approvers": ["operators"], "exclude": ["requester"]}
+    row = hold(house, "ask", "Mine?", {}, requester="person:ada", approval_rule=rule)
+    path = f"/ui/approvals/{row['approval_id']}"
+    token = Form("/sign-out", (await browser.get("/inbox")).text).fields["form_token"]
+    vote = {"form_token": token, "digest": row["digest"], "revision": "1", "decision": "approve"}
+    answers = [
+        await browser.get(path, params={"place": "chat"}),
+        await browser.post(f"{path}/edits", data=vote | {"decision": "edit"}),
+    ]
+    told = "Its rule keeps out who asked for it"
+    assert [(200, True)] * 2 == [(each.status_code, told in each.text) for each in answers]
+
+
 async def test_without_the_scope_there_is_no_inbox(house: House) -> None:
     """A key that may only chat gets a page that says what is missing."""
     async with signed_in(house, "lin", "chat") as browser:
