@@ -37,6 +37,8 @@ REMEMBER_SECONDS = 1.0
 REMEMBERED_MAX = 10_000
 #: A key for one of these that somebody else made is good for nothing before its owner has taken it over.
 RESERVED = frozenset({Scope.DECIDE, Scope.OPERATE, Scope.ADMIN})
+#: Header in which a request of a page says whose page it is: the form token of the session that it was made in.
+PAGE = "placet-page"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -45,6 +47,10 @@ class NoCaller(Refused):
 
     def __init__(self, title: str) -> None:
         super().__init__(title, status=401, kind="unauthorized")
+
+
+class OtherSession(NoCaller):
+    """The page that asks was made for somebody else, or before they signed in anew: it must not act for who is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +200,10 @@ class Authenticator:
         if cookie := request.cookies.get(cookie_name(self.public_url)):
             if request.scope.get("method", "GET") not in _SAFE_METHODS:
                 refuse_other_sites(request, self.public_url)
-            return await self._session(cookie)
+            caller = await self._session(cookie)
+            if not same_hash(request.headers.get(PAGE, caller.form_token), caller.form_token):
+                raise OtherSession("Somebody has signed in anew since this page was loaded. Reload it.")
+            return caller
         raise NoCaller("An API key or a conversation token is needed.")
 
     async def still(self, caller: Caller) -> bool:

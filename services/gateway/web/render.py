@@ -28,7 +28,7 @@ from placet.domain.directory import Person
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.errors import wished
 from placet.gateway.http.protocol import sender_is_known
-from placet.gateway.identity.auth import Caller, NoCaller
+from placet.gateway.identity.auth import PAGE, Caller, NoCaller, OtherSession
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
@@ -83,6 +83,7 @@ def _templates(language: str) -> Environment:
         at=partial(moment, language),
         script_words=script_words(language),
         set_up=set_up_was_run,
+        page_header=PAGE,
     )
     return made
 
@@ -126,9 +127,15 @@ def set_up_was_run() -> bool:
 
 
 class SignInNeeded(HTTPException):
-    """A page was asked for by nobody we know: the browser goes to the sign-in page."""
+    """A page was asked for by nobody we know: the browser goes to the sign-in page.
 
-    def __init__(self, request: Request) -> None:
+    A part of a page that was made for another session has no place in it: the browser loads the page again.
+    """
+
+    def __init__(self, request: Request, *, reload: bool = False) -> None:
+        if reload:
+            super().__init__(401, headers={"hx-refresh": "true"})
+            return
         # A part of a page leads back to the page that asked for it, and so does a form, which was not sent.
         part = "hx-request" in request.headers
         form = request.method != "GET" and request.scope["path"] != "/sign-out"
@@ -156,7 +163,7 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
     try:
         caller = await deps.authenticator.caller(request)
     except NoCaller as error:
-        raise SignInNeeded(request) from error
+        raise SignInNeeded(request, reload=isinstance(error, OtherSession)) from error
     sender_is_known(request.scope)
     if caller.conversation_id is not None:
         detail = "It is good for its one conversation, by the API; pages show what is anywhere in the tenant."

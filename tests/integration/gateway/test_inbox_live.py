@@ -48,6 +48,13 @@ async def tell(house: House, row: dict[str, Any]) -> None:
     await house.append(row["conversation_id"], ("approval", {**told, "state": "pending"}))
 
 
+async def sign_in_beside(house: House, page: Page, person: str) -> None:
+    """Let somebody sign in by another tab of the same browser."""
+    url = house.gateways[0].url
+    form: dict[str, str | float | bool] = {"key": house.key("chat", "decide", person=person)}
+    await page.context.request.post(f"{url}/sign-in", form=form, headers={"origin": url}, max_redirects=0)
+
+
 async def decided_unseen(house: House, page: Page, row: dict[str, Any], when: str) -> None:
     """Let somebody else decide when the page is drawn, but its stream has not begun, or has broken off."""
     begins = iter(["broken"] if when == "while it was broken" else [])
@@ -265,3 +272,25 @@ async def test_a_decision_without_a_connection_says_so_in_words_of_ours(house: H
     await card.get_by_role("button", name="Approve", exact=True).click()
     await expect(card.locator(".notice")).to_have_text("Not sent: there is no connection")
     await expect(card.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
+
+
+@pytest.mark.parametrize("path", ["/inbox", "/"])
+async def test_an_open_page_is_loaded_again_for_who_signs_in_beside_it(house: House, page: Page, path: str) -> None:
+    """It says by itself who decides from now on, and shows nothing as the one who was there before."""
+    furnish(house)
+    await visit(house, page, path)
+    await sign_in_beside(house, page, "grace")
+    await expect(page.locator("header .who")).to_contain_text("Grace", timeout=30_000)
+    await expect(page.locator("#connection")).to_have_text("live")
+
+
+async def test_a_decision_is_not_made_for_who_signed_in_beside_it(house: House, page: Page) -> None:
+    """What was pressed on the page of one person counts for nobody else: their page takes its place."""
+    row = furnish(house)["mail"]
+    await visit(house, page, "/inbox?tool=send_mail")
+    for told in ("**/ui/stops", "**/ui/events*"):
+        await page.route(told, lambda route: route.abort())
+    await sign_in_beside(house, page, "grace")
+    await page.locator(f"#item-{row['approval_id']}").get_by_role("button", name="Deny", exact=True).click()
+    await expect(page.locator("header .who")).to_contain_text("Grace")
+    assert [] == house.approvers.claims

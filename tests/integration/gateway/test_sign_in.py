@@ -177,6 +177,27 @@ async def test_a_fragment_sends_a_lapsed_session_to_the_sign_in_page(house: Hous
     )
 
 
+async def test_a_page_acts_for_nobody_who_signed_in_after_it_was_loaded(house: House) -> None:
+    """Its parts are refused and the browser loads it again; what it asks the API for is not done either."""
+    origin = {"origin": house.gateways[0].url}
+    async with house.client() as browser:
+        await browser.post("/sign-in", data={"key": house.key("chat", "decide")}, headers=origin)
+        page = (await browser.get("/inbox")).text
+        mine = {"placet-page": page.partition('"placet-page": "')[2][:64]} | origin
+        before = [(await browser.get(path, headers=mine)).status_code for path in ("/ui/stops", "/v1/approvals")]
+        await browser.post("/sign-in", data={"key": house.key("chat", "decide", person="grace")}, headers=origin)
+        part = await browser.get("/ui/stops", headers=mine | {"hx-request": "true"})
+        opened = await browser.post("/v1/conversations", json={}, headers=mine)
+        theirs = await browser.get("/ui/stops", headers=origin)
+    assert ([200, 200], 401, "true", 401, 200) == (
+        before,
+        part.status_code,
+        part.headers.get("hx-refresh"),
+        opened.status_code,
+        theirs.status_code,
+    )
+
+
 async def test_a_form_in_a_lapsed_session_is_said_to_be_lost(house: House) -> None:
     """The sign-in page says that nothing was sent, and leads back to the form; who signs out wanted no more."""
     here = f"{house.gateways[0].url}/inbox/a-1?done=x"

@@ -63,7 +63,18 @@ TABLES = {
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "detail", "AWAY", "_SLOW"}
-CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument", "NotSuggested", "NoCaller", "problem"}
+CALLS = {
+    "text",
+    "translated",
+    "plural",
+    "Refused",
+    "NotHere",
+    "NotAnArgument",
+    "NotSuggested",
+    "NoCaller",
+    "OtherSession",
+    "problem",
+}
 #: Lists whose names a page shows as words: states, events and kinds.
 LISTS: tuple[type[StrEnum], ...] = (
     EntryState,

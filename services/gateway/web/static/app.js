@@ -1,5 +1,5 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
-import { hearComments } from "./dom.js";
+import { fetchOwn, hearComments } from "./dom.js";
 import { COMMIT, Feed } from "./feed.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
@@ -112,7 +112,7 @@ async function begin() {
 }
 
 async function ask(path, body) {
-  const answer = await fetch(path, {
+  const answer = await fetchOwn(path, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),

@@ -40,6 +40,16 @@ export function hearComments(events) {
   events.addEventListener("begun", () => show(""));
 }
 
+// Asks as the session that the page was made in: where somebody has signed in anew since, nothing is done, and the page
+// is loaded again as theirs.
+export async function fetchOwn(address, options = {}) {
+  const own = JSON.parse(document.body.getAttribute("hx-headers:inherited") ?? "{}");
+  const answer = await fetch(address, { ...options, headers: { ...own, ...options.headers } });
+  if (!answer.headers.has("hx-refresh")) return answer;
+  location.reload();
+  return new Promise(() => {});
+}
+
 // Only addresses of the web become links or pictures; anything else stays text.
 export function webAddress(value) {
   try {

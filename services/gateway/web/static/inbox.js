@@ -1,6 +1,6 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
 import { renderBlocks } from "./blocks.js";
-import { drawItem, hearComments } from "./dom.js";
+import { drawItem, fetchOwn, hearComments } from "./dom.js";
 import { keepDrafts } from "./drafts.js";
 import { keyboard } from "./keys.js";
 import { plans } from "./plan.js";
@@ -79,7 +79,7 @@ function lock(root, locked) {
 }
 
 async function pageAt(address) {
-  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  const answer = await fetchOwn(address, { headers: { accept: "text/html" } });
   return answer.ok && !answer.redirected ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
 }
 

@@ -1,4 +1,5 @@
 // A commit's entries: diffs come when they are opened, and what shares a file with what is left out goes with it.
+import { fetchOwn } from "./dom.js";
 import { t } from "./words.js";
 
 export function plans(root) {
@@ -26,7 +27,7 @@ async function show(details) {
   const place = details.querySelector(".diff-place");
   if (!details.open || place.dataset.state) return;
   place.dataset.state = "loading";
-  const answer = await fetch(details.dataset.diff, { headers: { accept: "text/html" } });
+  const answer = await fetchOwn(details.dataset.diff, { headers: { accept: "text/html" } });
   if (!answer.ok) {
     delete place.dataset.state;
     return;

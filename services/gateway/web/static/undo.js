@@ -1,6 +1,6 @@
 // Decisions on the list, in place: the list stays where it is, the next card gets the focus, and for a few seconds a
 // decision can be taken back, because it has not been sent yet. Whoever leaves the page means what they pressed.
-import { drawItem, make } from "./dom.js";
+import { drawItem, fetchOwn, make } from "./dom.js";
 import { t, why } from "./words.js";
 
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
@@ -144,7 +144,7 @@ export function decideInPlace(root) {
     for (const button of decision.form.querySelectorAll("button")) button.disabled = true;
     try {
       const body = new URLSearchParams(decision.fields);
-      const answer = await fetch(decision.address, { method: "POST", body });
+      const answer = await fetchOwn(decision.address, { method: "POST", body });
       // Only a session that is over leads elsewhere; whoever signs in again comes back to the list, and is told before.
       if (answer.redirected) location.assign(signInLater());
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -222,7 +222,7 @@ export function decideInPlace(root) {
     batch.sent = true;
     line.querySelector(".undo").remove();
     try {
-      const answer = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(fields) });
+      const answer = await fetchOwn(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(fields) });
       if (answer.redirected) location.assign(signInLater());
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const outcomes = page.querySelector(".outcomes");
