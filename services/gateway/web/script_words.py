@@ -15,6 +15,7 @@ SCRIPT_WORDS = (
     "Denied.",
     "Error",
     "Inbox",
+    "No longer waiting: {count}",
     "Not sent: {error}",
     "Not stopped: {error}",
     "Pay {amount}",

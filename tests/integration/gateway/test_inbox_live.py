@@ -156,6 +156,19 @@ async def test_who_takes_one_out_of_a_whole_selection_is_not_told_of_all(house: 
     await expect(page.locator("#whole-count")).to_have_count(0)
 
 
+async def test_a_table_says_which_of_its_calls_wait_no_more(house: House, page: Page) -> None:
+    """Decided elsewhere while all that match are selected: its row says how, and its counts are those of the bar."""
+    rows = [hold(house, "close", f"Close ticket {number}?", {"ticket": number}) for number in range(3)]
+    await visit(house, page, "/inbox?tool=close&whole=1")
+    deny(house, rows[0])
+    await tell(house, rows[0])
+    row = page.locator(f".differences tr:has(a[href='#item-{rows[0]['approval_id']}'])")
+    await expect(row.locator(".badge")).to_have_text("denied")
+    await expect(page.locator(".differences .badge")).to_have_count(1)
+    await expect(page.locator(".alike .over-now")).to_have_text("No longer waiting: 1")
+    await expect(page.locator("#chosen")).to_have_text("2 selected")
+
+
 async def test_what_comes_after_a_whole_selection_is_not_selected(house: House, page: Page) -> None:
     """Nobody has seen it when they selected all, nor a selected call's arguments as an edit left them."""
     rows = [hold(house, "close", f"Close ticket {number}?", {"ticket": number}) for number in range(3)]

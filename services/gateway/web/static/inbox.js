@@ -203,6 +203,22 @@ function leaveUnread() {
   }
 }
 
+// A call that waits no more stays in its table, as its card stays on the list: its row says what became of it.
+function sayOver() {
+  for (const row of document.querySelectorAll(".differences tbody tr:not(.over)")) {
+    const item = document.getElementById(row.querySelector("a").hash.slice(1));
+    if (!item || item.classList.contains("pending")) continue;
+    row.classList.add("over");
+    row.querySelector("th").append(" ", item.querySelector(".what .badge").cloneNode(true));
+  }
+  for (const told of document.querySelectorAll(".over-now")) {
+    const number = told.closest(".alike").querySelectorAll(".item:not(.pending)").length;
+    const words = number ? t("No longer waiting: {count}", { count: number }) : "";
+    if (told.textContent !== words) told.textContent = words;
+    told.hidden = !number;
+  }
+}
+
 function count() {
   const number = document.querySelectorAll("input[form=batch]:checked").length;
   const open = document.getElementById("total")?.dataset.open ?? document.querySelectorAll(".item.pending").length;
@@ -220,6 +236,7 @@ function count() {
     button.hidden = boxes < 2;
   }
   if (!whole) sayTotal();
+  sayOver();
 }
 
 show?.addEventListener("click", () => {
