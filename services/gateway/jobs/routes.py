@@ -235,7 +235,7 @@ async def whole_job(deps: Deps, caller: Caller, job_id: str) -> WholeJobOut:
         attempts = await store.attempts_of(connection, caller.tenant, job_id)
         asking = [each["conversation_id"] for each in attempts if each["state"] == "running"]
         asking += [job_conversation_id(caller.tenant, "job-conversation", job_id)] if row["state"] == "waiting" else []
-        cards = await store.open_cards(connection, caller.tenant, asking) if asking else {}
+        cards = await store.open_cards(connection, caller.tenant, asking) if asking else []
     return whole_out(row, tasks, attempts, cards)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -268,11 +268,14 @@ def job_out(row: Row) -> dict[str, Any]:
     }
 
 
-def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row], cards: Mapping[str, list[str]]) -> WholeJobOut:
-    """Return all that is told of a job; `cards` are the approvals that wait in its conversations."""
+def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row], cards: Sequence[tuple[str, str]]) -> WholeJobOut:
+    """Return all that is told of a job; `cards` are its conversations with what waits there, the oldest first."""
     tried: dict[int, list[AttemptOut]] = {}
+    waiting: dict[str, list[str]] = {}
+    for conversation_id, approval_id in cards:
+        waiting.setdefault(conversation_id, []).append(approval_id)
     for each in attempts:
-        tried.setdefault(each["number"], []).append(_attempt_out(each, cards.get(each["conversation_id"], [])))
+        tried.setdefault(each["number"], []).append(_attempt_out(each, waiting.get(each["conversation_id"], [])))
     told = [_task_out(each, tried.get(each["number"], [])) for each in tasks]
     return WholeJobOut(
         **job_out(row),
@@ -282,7 +285,7 @@ def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row], cards: Ma
         p=row["agreed"] / row["cast"] if row["cast"] else None,
         division=next((each for each in told if each.number == 0), None),
         tasks=[each for each in told if each.number],
-        waits_for=[each for found in cards.values() for each in found],
+        waits_for=list(dict.fromkeys(approval_id for _, approval_id in cards)),
         last_event_id=row["log_seq"],
     )
 

@@ -40,12 +40,10 @@ async def attempts_of(connection: Connection, tenant: str, job_id: str) -> list[
     return [dict(row) for row in await connection.run(QUERIES.attempts_of, tenant=tenant, job_id=job_id)]
 
 
-async def open_cards(connection: Connection, tenant: str, conversation_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the approvals that wait in conversations and in the jobs done there, oldest first, by conversation."""
-    found: dict[str, list[str]] = {}
-    for row in await connection.run(QUERIES.open_cards, tenant=tenant, conversation_ids=list(conversation_ids)):
-        found.setdefault(row["conversation_id"], []).append(row["approval_id"])
-    return found
+async def open_cards(connection: Connection, tenant: str, conversation_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return conversations with the approvals that wait there and in the jobs done there, the oldest approval first."""
+    found = await connection.run(QUERIES.open_cards, tenant=tenant, conversation_ids=list(conversation_ids))
+    return [(row["conversation_id"], row["approval_id"]) for row in found]
 
 
 async def read_log(connection: Connection, tenant: str, job_id: str, after: int, limit: int) -> list[Item]:

@@ -14,6 +14,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.jobs import store
 from placet.gateway.jobs.routes import cancel_job, list_all, whole_job
 from placet.gateway.store import reading
+from placet.gateway.store.read import load_approvals
 from placet.gateway.web.job_picture import picture
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, render
 
@@ -24,6 +25,8 @@ PAGE = 25
 LINES_MAX = 40
 THROWN_OUT_MAX = 50
 TRIED_MAX = 200
+#: Cards that a job waits for, on its page: the oldest.
+WAITS_MAX = 10
 
 
 @router.get("")
@@ -40,6 +43,8 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
     async with reading(deps.runtime.database) as connection:
         after = max(0, job.last_event_id - LINES_MAX)
         lines = await store.read_log(connection, caller.tenant, job_id, after, LINES_MAX)
+        oldest = [(caller.tenant, each) for each in job.waits_for[:WAITS_MAX]]
+        found = await load_approvals(connection, oldest) if oldest else {}
     tried = [(task, each) for task in [*([job.division] if job.division else []), *job.tasks] for each in task.attempts]
     tried.sort(key=lambda each: each[1].begun_at)
     thrown_out = [(task, each) for task, each in tried if each.state in {"flagged", "conflicted", "lost"}]
@@ -48,6 +53,7 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         caller=caller,
         here="jobs",
         job=job,
+        waits_for=[found[each] for each in oldest if each in found],
         drawn=picture(job.tasks),
         thrown_out=thrown_out[-THROWN_OUT_MAX:],
         thrown_out_total=len(thrown_out),

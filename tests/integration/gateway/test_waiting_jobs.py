@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-def ask(house: House, conversation_id: str, approval_id: str) -> None:
+def ask(house: House, conversation_id: str, approval_id: str, **changes: Any) -> None:
     """Have people asked about a call in a conversation."""
-    row = an_approval_row(a_call(), conversation_id=conversation_id, approval_id=approval_id)
+    row = an_approval_row(a_call(), conversation_id=conversation_id, approval_id=approval_id, **changes)
     insert(house.url, "approvals", **row)
 
 
@@ -95,6 +96,33 @@ async def test_a_job_says_which_cards_its_jobs_wait_for(house: House, client: ht
         job["waits_for"],
         job["tasks"][0]["attempts"][1]["waits_for"],
     )
+
+
+async def test_a_job_s_page_says_what_people_are_asked_for_it(house: House, client: httpx.AsyncClient) -> None:
+    """The sentences of the oldest cards and how many there are; what is decided moves none of the others up or down."""
+    for number in range(12):
+        ask(house, "acme_a2", f"more-{number:02}", summary=f"Pay {number} EUR?")
+    told = re.compile(r'<a href="/inbox/[^"]+">(Pay \d+ EUR\?)</a>|(The oldest \d+ of \d+)\.')
+    links = (await client.get(f"/jobs/{JOB}")).text
+    before = ["".join(each) for each in told.findall(links)]
+    house.query("UPDATE read.approvals SET state = 'denied' WHERE approval_id IN ('card-2', 'more-01')")
+    after = ["".join(each) for each in told.findall((await client.get(f"/jobs/{JOB}")).text)]
+    assert ["The oldest 10 of 13", *(f"Pay {number} EUR?" for number in range(9))] == before
+    assert ["The oldest 10 of 11", *(f"Pay {number} EUR?" for number in range(11) if number != 1)] == after
+    # The line of the attempt leads to all of them at once.
+    (whole,) = re.findall(r'href="(/inbox\?[^"]*)">waits for people</a> <span class="quiet">\(13\)', links)
+    assert 11 == (await client.get(unescape(whole))).text.count('class="item pending')
+
+
+async def test_cards_of_several_attempts_stand_in_the_order_they_were_asked_in(
+    house: House, client: httpx.AsyncClient
+) -> None:
+    """Whichever attempt asked: what one of them gets decided does not move its other cards behind those of others."""
+    house.query("UPDATE read.job_attempts SET state = 'running'")
+    house.query("UPDATE read.approvals SET state = 'denied'")
+    for number in range(4):
+        ask(house, f"acme_a{number % 2 + 1}", f"more-{number}")
+    assert [f"more-{number}" for number in range(4)] == (await client.get(f"/v1/jobs/{JOB}")).json()["waits_for"]
 
 
 async def test_a_job_that_asks_about_its_changes_says_so(house: House, client: httpx.AsyncClient) -> None:
