@@ -153,7 +153,7 @@ async def test_who_takes_one_out_of_a_whole_selection_is_not_told_of_all(house: 
     await expect(page.locator("#whole-count")).to_have_count(0)
     await page.reload()
     await expect(page.locator("#chosen")).to_have_text("0 selected")
-    await expect(page.locator("#whole-count")).to_have_count(0)
+    await expect(page.locator("#whole-told")).to_have_count(0)
 
 
 async def test_a_table_says_which_of_its_calls_wait_no_more(house: House, page: Page) -> None:

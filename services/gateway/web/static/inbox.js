@@ -296,6 +296,7 @@ addEventListener("pagehide", () => events.close());
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 
 const again = performance.getEntriesByType("navigation")[0].type !== "navigate";
+if (again) document.getElementById("whole-told")?.remove();
 for (const box of document.querySelectorAll("input[form=batch]")) {
   known.add(callIn(box));
   // Selected anew would be what somebody took out before they loaded the page again.
