@@ -240,11 +240,17 @@ async def test_responses_go_on_by_the_previous_id_or_the_conversation(chatter: A
     assert first.id == second.previous_response_id
 
 
-async def test_an_approval_request_is_answered_with_an_item(shopper: AsyncOpenAI) -> None:
-    """The held call surfaces as OpenAI's own item; the answer runs it, and the turn goes on in the next response."""
+@pytest.mark.parametrize("named", ["response", "conversation"])
+async def test_an_approval_request_is_answered_with_an_item(shopper: AsyncOpenAI, named: str) -> None:
+    """The held call surfaces as OpenAI's own item; the answer runs it, and the turn goes on in the next response.
+
+    Microsoft's Agent Framework gives the conversation's id as that of the response before.
+    """
     asked = await shopper.responses.create(model="default", input="deploy the shop", tools=DECLARED)
+    assert asked.conversation is not None
+    before = {"response": asked.id, "conversation": asked.conversation.id}[named]
     done = await shopper.responses.create(
-        model="default", previous_response_id=asked.id, input=yes_or_no(request_of(asked), approve=True)
+        model="default", previous_response_id=before, input=yes_or_no(request_of(asked), approve=True)
     )
     assert ("completed", ["message", "mcp_approval_request"]) == (asked.status, kinds(asked))
     assert ("completed", ["mcp_call", "mcp_call", "message"]) == (done.status, kinds(done))

@@ -130,11 +130,11 @@ async def retrieve(
 async def _conversation(deps: Deps, caller: Caller, body: ResponseIn, key: str) -> Snapshot | None:
     """Return the conversation that a request is about; None where it begins one."""
     if body.previous_response_id:
-        named = parse_response_id(body.previous_response_id)
-        if named is None:
-            raise _no_response()
+        behind = parse_response_id(body.previous_response_id)
+        # Microsoft's Agent Framework keeps the conversation's id of a response, and names it so.
+        named = behind.conversation_id if behind else own_id(caller.tenant, body.previous_response_id)
         try:
-            return await found(deps, caller, named.conversation_id)
+            return await found(deps, caller, named)
         except Refused as refusal:
             raise _no_response() if refusal.kind == "not-found" else refusal from None
     if body.named:
