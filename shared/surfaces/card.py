@@ -7,6 +7,7 @@ draws it keeps these in a box that no other argument begins in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +36,8 @@ TRICKS_MAX = 5
 _WORD_MAX = 60
 #: Why a call whose arguments have one is decided by itself, for people.
 LOOK_TWICE = "something in its arguments needs a second look"
+#: So many blanks push what follows out of sight.
+_PUSHES = re.compile(r"\s{40}")
 _ROLES = {"requester": "whoever asked", "operators": "operators"}
 
 
@@ -199,7 +202,7 @@ def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
         tools = from_tools_alone(_places(origins, path) or ()) if origins and is_target(words) else []
         if tools:
             found.append(Trick(names.of(path), tools=tuple(map(visible, tools))))
-        if (words and visible_lines(words) != words) or names.is_odd(path):
+        if (words and visible_lines(words) != words) or _PUSHES.search(words) or names.is_odd(path):
             found.append(Trick(names.of(path)))
         found += [
             Trick(names.of(path), cut(visible(word), _WORD_MAX), tuple(scripts))

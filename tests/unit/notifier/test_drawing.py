@@ -200,6 +200,13 @@ def test_the_lines_of_a_value_stay_lines_and_are_no_trick() -> None:
     assert ["“body” has invisible characters.", "“a[U+000A]b” has invisible characters."] == card.warnings
 
 
+@pytest.mark.parametrize(("blanks", "flagged"), [(" " * 39, 0), (" " * 40, 1), ("\n" * 100, 1), ("\u00a0 " * 50, 1)])
+def test_blanks_that_push_the_rest_out_of_sight_are_flagged(blanks: str, flagged: int) -> None:
+    """What stands behind them on a card is not seen; code may be indented."""
+    card = of_call({"to": f"bob@example.org{blanks}, approved by finance"})
+    assert flagged == len(card.warnings)
+
+
 def test_an_error_of_a_call_with_redacted_arguments_is_not_told() -> None:
     """The tool may have repeated what people must not see."""
     news, error = opened(), {"kind": "failed", "error": "no such card 4111"}
