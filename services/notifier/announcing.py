@@ -107,7 +107,8 @@ class Announcer:
             known = {each.address for each in deliveries}
             directory = self.directory()
             named = _named_now(news, newest.card, directory, at)
-            for address in self._asked_too(news, deliveries, directory, at):
+            asked = [*self._asked_too(news, deliveries, directory, at), *_moved_to(deliveries, directory)]
+            for address in dict.fromkeys(asked):
                 if address not in known:
                     pen = self._pen(address, directory)
                     card = replace(drawing.for_another(newest.card, pen), comments=[])
@@ -207,6 +208,14 @@ def _named_now(news: ApprovalProgressed, card: Card, directory: Directory, at: d
     """Return whom an escalation or a delegation asks too: those on duty of whom it names who have not voted."""
     asked = people.on_duty_of(news.approvers, _case(card, directory, at))
     return [each.person for each in asked if not card.has_voted(each.person.id)]
+
+
+def _moved_to(deliveries: list[Delivery], directory: Directory) -> Iterator[Address]:
+    """Yield the present addresses of people who were told at others, which are told nothing any more."""
+    for each in deliveries:
+        person = directory.people.get(each.address.person)
+        if person and person.active and person.emails and each.state is not State.ASLEEP:
+            yield replace(each.address, recipient=person.emails[0])
 
 
 def _case(card: Card, directory: Directory, at: datetime) -> Case:

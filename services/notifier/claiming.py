@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 
 from placet.notifier import card_limits, joint_mails, store
 from placet.notifier.card_limits import Limits
+from placet.notifier.cards import Address
 from placet.notifier.changes import change_of
 from placet.notifier.quiet_hours import QuietHours, hush
 from placet.notifier.rules import Delivery, Moved
@@ -44,6 +45,10 @@ def _never(_delivery: Delivery) -> QuietHours | None:
     return None
 
 
+def _always(_address: Address) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Manners:
     """How this installation treats channels and people."""
@@ -54,6 +59,8 @@ class Manners:
     hours_of: Callable[[Delivery], QuietHours | None] = _never
     #: Whether calls that one person is asked about within a short while share a mail.
     joins: bool = False
+    #: Whether an address is still where its person is told.
+    is_told_at: Callable[[Address], bool] = _always
 
 
 async def claim(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
 from placet.contracts.transitions import ExpectedRace
+from placet.domain.directory import Directory
 from placet.notifier import people
 from placet.notifier.cards import DOUBT, Address, Card, kind_of
 from placet.notifier.people import Asked, Case
@@ -135,6 +136,12 @@ def later_addresses(rule: ApprovalRule, case: Case) -> list[Address]:
     for step in rule.escalations:
         later += escalation_places(step.channels, channels_of(rule), people.all_of(step.approvers, case), case)
     return [place.address for place in _once(later) if place.address not in first]
+
+
+def is_told_at(address: Address, directory: Callable[[], Directory]) -> bool:
+    """Tell whether an address is still where its person is told: they are active, and it is the first of theirs."""
+    person = directory().people.get(address.person)
+    return not address.person or (person is not None and person.active and address.recipient in person.emails[:1])
 
 
 def escalation_places(channels: Iterable[str], told: Iterable[str], asked: Iterable[Asked], case: Case) -> list[Place]:

@@ -18,6 +18,7 @@ import prometheus_client as metrics
 import structlog
 
 from placet.notifier import rules, store
+from placet.notifier.cards import Address
 from placet.notifier.changes import change_of
 from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel
 from placet.notifier.claiming import Capacity, Manners, claim, place_told
@@ -99,10 +100,8 @@ class Worker:
     async def _send(self, together: list[Delivery]) -> list[Tried]:
         """Show the cards of one mail, or the one card, and return what came of each."""
         address = together[0].address
-        if address.kind in rules.PERSONAL and not address.recipient:
-            return _failed(together, "nobody who may decide has an address here", permanent=True)
-        if address.kind not in self._channels:
-            return _failed(together, f"no channel is called {address.channel!r}", permanent=True)
+        if unfit := self._unfit(address):
+            return _failed(together, unfit, permanent=True)
         points.reached("notifier.sending")
         try:
             async with asyncio.timeout(self._send_seconds):
@@ -119,6 +118,14 @@ class Worker:
         return [
             Tried(each, reference=its.reference, shown=its.shown) for each, its in zip(together, shown, strict=True)
         ]
+
+    def _unfit(self, address: Address) -> str:
+        """Return why nothing is ever sent to an address; empty where something may be."""
+        if address.kind in rules.PERSONAL and not address.recipient:
+            return "nobody who may decide has an address here"
+        if not self._manners.is_told_at(address):
+            return "whose address it was is not active any more, or has another one"
+        return "" if address.kind in self._channels else f"no channel is called {address.channel!r}"
 
     async def _show(self, together: list[Delivery]) -> list[Delivered]:
         first, channel = together[0], self._channels[together[0].address.kind]

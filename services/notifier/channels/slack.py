@@ -236,8 +236,10 @@ class SlackChannel:
             return wanted
         if _USER.fullmatch(wanted):
             people = self._directory().people.values()
-            teams = {each.team for person in people for each in person.slack if each.user == wanted}
-            if teams and team.team not in teams:
+            known = [(person, each.team) for person in people for each in person.slack if each.user == wanted]
+            if known and not any(person.active for person, _ in known):
+                raise ChannelFailed(f"the Slack user {wanted} is nobody who is active", permanent=True)
+            if known and team.team not in {where for _, where in known}:
                 raise ChannelFailed(f"the Slack user {wanted} is in another workspace", permanent=True)
         name = (team.team, wanted)
         if name not in self._names:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from placet.contracts.messages import ShownCall
 from placet.domain.directory import Directory, Person
 from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
 from placet.notifier.falling_back import see_to_untold
 from tests.integration.notifier.mailing import a_mailer, post
-from tests.support.approval_news import opened, progressed
+from tests.support.approval_news import closed, opened, progressed
 from tests.support.smtp_server import MailServer
 
 PEOPLE = {name: Person(name, name.title(), emails=(f"{name}@example.org",)) for name in ("ada", "ben", "cem", "lea")}
@@ -74,6 +76,31 @@ async def test_the_mail_and_the_escalation_go_to_who_is_on_duty(notifier_url: st
     assert {"ada": "sent", "ben": "asleep", "cem": "asleep", "lea": "sent"} == states
     assert "On duty: Ada until" in texts[0]
     assert f"Update: It is still waiting for a decision and expires {news.expires_at:%b}" in texts[-1]
+
+
+async def test_mails_follow_the_directory(notifier_url: str, server: MailServer) -> None:
+    """Who is not active any more gets nothing more, and whose address is another one now is asked there."""
+    late = {"ada": replace(PEOPLE["ada"], active=False), "ben": replace(PEOPLE["ben"], emails=("new@example.org",))}
+    news = opened("email", rule=OPS)
+    async with a_mailer(notifier_url, server, a_house()) as mailer:
+        await mailer.send(news)
+        await post(mailer)
+    first = told(server)
+    async with a_mailer(notifier_url, server, replace(a_house(), people=PEOPLE | late), empty=False) as mailer:
+        call = ShownCall(**(news.call.model_dump() | {"arguments": {"amount": 99}, "digest": "ab" * 32}))
+        await mailer.send(progressed(news, "edited", 2, call=call, summary="Over 99 TRY?"))
+        await post(mailer)
+        edited = told(server)[3:]
+        await mailer.send(closed(news))
+        await post(mailer)
+        gone = [row for row in await mailer.rows(STATES) if row["state"] == "given_up"]
+    assert ({"ada", "ben", "cem"}, ["cem", "new"], ["cem", "new"]) == (
+        set(first),
+        sorted(edited),
+        sorted(told(server)[5:]),
+    )
+    why = "whose address it was is not active any more, or has another one"
+    assert [("ada", why), ("ben", why)] == [(row["person"], row["error"]) for row in gone]
 
 
 async def test_where_the_one_on_duty_cannot_be_reached_the_next_is_told(notifier_url: str, server: MailServer) -> None:
