@@ -118,6 +118,8 @@ def standing(
         (approval["state"] != "pending", Standing.OVER),
         (not link.alive, Standing.LAPSED),
         (use is not None and not use.counted, Standing.SENT),
+        # A vote on what the call was counts no more, and its person is asked anew: by another mail.
+        (vote is None and link.digest != approval["digest"], Standing.CHANGED),
         (use is not None, Standing.USED),
         (link.digest != approval["digest"], Standing.CHANGED),
     )

@@ -326,6 +326,21 @@ async def test_a_link_is_good_for_one_decision(house: House) -> None:
     assert (200, True) == (shown.status_code, "You decided: approve" in shown.text)
 
 
+async def test_a_link_whose_vote_an_edit_made_void_says_that_the_call_has_changed(house: House) -> None:
+    """Its person approved another call than the one that waits now: for them."""
+    house.approvers.outcome = "accepted"
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        await choose(browser, path, decision="approve")
+        edited = '{"amount": 104.9, "currency": "TRY"}'
+        house.query("UPDATE read.approvals SET arguments = %s, digest = %s, revision = 2", edited, "0" * 64)
+        shown = await browser.get(path)
+        sent = await choose(browser, path, decision="approve")
+    told = "This call has changed." in shown.text, "You decided" in shown.text
+    assert ((True, False), 1) == (told, len(house.approvers.claims))
+    assert sent.status_code in {303, 409}
+
+
 async def test_two_clicks_at_once_make_one_decision(house: House) -> None:
     """Whatever the race, the database lets a link decide once."""
     house.approvers.outcome = "accepted"
