@@ -72,7 +72,7 @@ def on_click(listener: Callable[[Click, Acting], Awaitable[None]], spoken: Spoke
 
         async def refused(words: str) -> None:
             await acting.ack()
-            await _tried(whisper(words))
+            await tried(whisper(words))
 
         await _guarded(lambda: listener(read_click(body), acting), refused, acting)
 
@@ -93,7 +93,7 @@ def on_submission(listener: Callable[[Submission, Acting], Awaitable[None]], spo
 
         async def refused(words: str) -> None:
             if acting.acknowledged:
-                await _tried(whisper(words))
+                await tried(whisper(words))
             else:
                 await acting.ack(response_action="errors", errors={REASON: kit.cut(words, kit.ERROR_MAX)})
 
@@ -121,7 +121,7 @@ async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, acting:
         await refused(text(acting.locale, AWAY))
 
 
-async def _tried(telling: Awaitable[None]) -> None:
+async def tried(telling: Awaitable[object]) -> None:
     """Tell somebody, or log that it could not be told: what was decided does not hang on it."""
     try:
         await telling

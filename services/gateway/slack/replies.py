@@ -21,6 +21,7 @@ from placet.contracts.ids import derived_id
 from placet.domain.directory import Directory
 from placet.gateway.approvals.comments import CommentIn, comment
 from placet.gateway.approvals.decisions import Decisions, in_words
+from placet.gateway.slack.acting import tried
 from placet.gateway.slack.interactions import Place, Sender, text_in
 from placet.gateway.slack.people import caller_of, hearing_of
 from placet.gateway.store import reading
@@ -116,7 +117,7 @@ class Replies:
             words = in_words(refusal, hearing.locale, hearing.people)
             place, user = reply.place, reply.sender.user
             text = kit.escaped(words)
-            await client.chat_postEphemeral(channel=place.channel, thread_ts=place.ts, user=user, text=text)
+            await tried(client.chat_postEphemeral(channel=place.channel, thread_ts=place.ts, user=user, text=text))
 
     async def _subject(self, reply: Reply) -> Subject | None:
         """Return which approval's card the thread is about; None where it is about nothing of ours."""

@@ -16,7 +16,7 @@ from tests.builders import a_call
 from tests.integration.gateway.test_slack import Scene, in_a_workspace
 from tests.support.gateway import an_approval_row, insert
 from tests.support.slack_people import SIGNING_SECRET, Door
-from tests.support.slack_server import APP_TOKEN, TEAM, Message
+from tests.support.slack_server import APP_TOKEN, TEAM, Fault, Message
 
 KEPT = "SELECT approval_id, person, text, question FROM gateway.comments ORDER BY created_at"
 
@@ -107,6 +107,14 @@ async def test_a_reply_that_is_not_kept_is_told_to_its_writer_alone(scene: Scene
     (long, many) = scene.slack.whispers
     assert (("U0ADA", True), ("U0DENIZ", False)) == ((long[1], "too long" in long[2]), (many[1], "too many" in many[2]))
     assert COMMENTS_MAX == len(scene.house.query(KEPT))
+
+
+async def test_a_writer_who_cannot_be_told_is_no_reason_for_slack_to_tell_it_again(scene: Scene) -> None:
+    """Slack is busy, or has no such channel any more: the event is acknowledged."""
+    _, card = shown(scene)
+    scene.slack.fail("chat.postEphemeral", Fault("error", "channel_not_found"))
+    reply = await scene.person().reply(card, "x" * 2_001)
+    assert (200, []) == (reply.status, scene.house.query(KEPT))
 
 
 async def test_an_event_that_slack_did_not_sign_is_refused(scene: Scene) -> None:
