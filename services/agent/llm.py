@@ -290,6 +290,9 @@ def _provider(litellm: Any, settings: ModelSettings) -> tuple[str, str]:
 
 def _not_set(settings: ModelSettings) -> dict[str, list[str]]:
     """Return the variables that litellm looks for to reach a model and does not find, for a log; nothing where none."""
+    if not _litellm.cache_info().currsize:
+        # It could not be loaded, which is what there is to say.
+        return {}
     key = settings.api_key.get_secret_value() if settings.api_key else None
     found = _litellm().validate_environment(settings.model, api_key=key, api_base=settings.api_base)
     return {"not_set": found["missing_keys"]} if found["missing_keys"] else {}
