@@ -14,7 +14,7 @@ from placet.notifier.cards import Address
 from placet.notifier.changes import change_of
 from placet.notifier.quiet_hours import QuietHours, hush
 from placet.notifier.rules import Delivery, Moved
-from placet.notifier.store import Claims, Pause
+from placet.notifier.store import Claims, Pause, SharedPlace
 from placet.notifier.store.stops import saying_stops
 from placet.runtime.work import UnitOfWork, Work
 
@@ -33,12 +33,9 @@ class Capacity:
     #: Cards and mails.
     tries: int
     #: Places that something is on its way to.
-    busy: Collection[str] = ()
-
-
-def place_told(delivery: Delivery) -> str:
-    """Return the place that a delivery is told at, whoever's it is: who is slow there is slow for all."""
-    return f"{delivery.address.channel} {delivery.address.recipient}"
+    busy: Collection[SharedPlace]
+    #: The place that a delivery is told at: who is slow there is slow for all who share it.
+    place_told: Callable[[Delivery], SharedPlace]
 
 
 def _never(_delivery: Delivery) -> QuietHours | None:
@@ -78,7 +75,7 @@ async def claim(
         rest += await _company(work, rest)
     rest = await _with_room(work, rest, manners.limits)
     mails = joint_mails.mails_of(rest) if manners.joins else [[each] for each in rest]
-    mails = _in_part(mails, max(1, capacity.tries // _SHARE))
+    mails = _in_part(mails, max(1, capacity.tries // _SHARE), capacity.place_told)
     mails = await _in_pace(work, mails, manners.per_minute)
     claimed = await store.claim(work, [each for mail in mails for each in mail], lease)
     claimed = await saying_stops(work, claimed)
@@ -86,9 +83,11 @@ async def claim(
     return [claimed[begin:end] for begin, end in pairwise(ends)], len(found) == capacity.tries
 
 
-def _in_part(mails: list[list[Delivery]], share: int) -> list[list[Delivery]]:
+def _in_part(
+    mails: list[list[Delivery]], share: int, place_told: Callable[[Delivery], SharedPlace]
+) -> list[list[Delivery]]:
     """Return the mails without what is more than the share of its place."""
-    places: dict[str, list[list[Delivery]]] = defaultdict(list)
+    places: dict[SharedPlace, list[list[Delivery]]] = defaultdict(list)
     for mail in mails:
         places[place_told(mail[0])].append(mail)
     return [mail for its in places.values() for mail in its[:share]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from typing import TypeVar
 
 import structlog
 
@@ -11,6 +12,8 @@ from placet.notifier.channels import ChannelFailed
 from placet.runtime.database import is_outage
 
 log = structlog.get_logger(__name__)
+
+Whom = TypeVar("Whom", bound=Hashable)
 
 
 async def side_by_side(tries: Iterable[Awaitable[None]]) -> None:
@@ -21,14 +24,14 @@ async def side_by_side(tries: Iterable[Awaitable[None]]) -> None:
 
 
 async def in_turns(
-    begin: Callable[[Collection[str]], Awaitable[Mapping[str, Iterable[Awaitable[None]]]]], every_seconds: float
+    begin: Callable[[Collection[Whom]], Awaitable[Mapping[Whom, Iterable[Awaitable[None]]]]], every_seconds: float
 ) -> None:
     """Send to everybody in rounds of their own until nothing is left: who is slow keeps nobody else.
 
     `begin` hears to whom something is sent now, and returns tries for others; it is asked as soon as a round has ended,
     and every so often. Raises the first error once every try has ended.
     """
-    rounds: dict[asyncio.Task[None], str] = {}
+    rounds: dict[asyncio.Task[None], Whom] = {}
     errors: list[BaseException] = []
     try:
         while True:

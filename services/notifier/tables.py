@@ -132,7 +132,7 @@ PACES = sa.Table(
     "paces",
     metadata,
     column("tenant", sa.String, primary_key=True),
-    #: As the rule names it; an empty tenant stands for all of them, where the channel itself asked for a pause.
+    #: As the rule names it; an empty tenant stands for all of them, where a channel that all share asked for a pause.
     column("channel", sa.String, primary_key=True),
     column("free_at", MOMENT),
     schema="notifier",

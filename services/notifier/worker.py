@@ -20,12 +20,12 @@ import structlog
 from placet.notifier import rules, store
 from placet.notifier.cards import Address
 from placet.notifier.changes import change_of
-from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel
-from placet.notifier.claiming import Capacity, Manners, claim, place_told
+from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel, sharing
+from placet.notifier.claiming import Capacity, Manners, claim
 from placet.notifier.rules import Delivery, Moved, Tried
 from placet.notifier.send_round import failed_by_bug, in_turns, side_by_side
 from placet.notifier.states import Event, State
-from placet.notifier.store import ALL, Claims, Pause
+from placet.notifier.store import ALL, Claims, Pause, SharedPlace
 from placet.notifier.store.calls import take
 from placet.runtime import points
 from placet.runtime.batcher import Batcher
@@ -67,30 +67,37 @@ class Worker:
         self._send_seconds = send_seconds
         self._settling = Batcher[Tried, None](self._settle, size_max=AT_ONCE)
         #: Tries of the last rounds, by the place that they are for; and whether the last look left anything due.
-        self._tries: dict[str, int] = {}
+        self._tries: dict[SharedPlace, int] = {}
         self._more = False
-        #: Tries of channels that failed since the last one that did not.
-        self._failed: Counter[str] = Counter()
+        #: Tries of channels that failed since the last one that did not; with the tenants who share the channel.
+        self._failed: Counter[tuple[str, ...]] = Counter()
 
     async def run_once(self) -> int:
         """Send until nothing is due and every try has ended; return 1 if more may be due, else 0."""
         await in_turns(self._begin, LOOK_EVERY_SECONDS)
         return int(self._more)
 
-    async def _begin(self, busy: Collection[str]) -> Mapping[str, Iterable[Awaitable[None]]]:
+    async def _begin(self, busy: Collection[SharedPlace]) -> Mapping[SharedPlace, Iterable[Awaitable[None]]]:
         """Claim what is due at places that nothing is on its way to; return the tries for each of these."""
         self._tries = {place: self._tries[place] for place in busy}
-        capacity = Capacity(AT_ONCE - sum(self._tries.values()), busy)
+        capacity = Capacity(AT_ONCE - sum(self._tries.values()), busy, self._place_told)
         if capacity.tries <= 0:
             return {}
         async with self._units.begin() as work:
             lease = timedelta(seconds=LEASE_SECONDS)
             mails, self._more = await claim(work, self._claims, self._manners, capacity, lease)
-        begun: dict[str, list[list[Delivery]]] = defaultdict(list)
+        begun: dict[SharedPlace, list[list[Delivery]]] = defaultdict(list)
         for mail in mails:
-            begun[place_told(mail[0])].append(mail)
+            begun[self._place_told(mail[0])].append(mail)
         self._tries |= {place: len(its) for place, its in begun.items()}
         return {place: map(self._deliver, its) for place, its in begun.items()}
+
+    def _sharing(self, delivery: Delivery) -> tuple[str, ...]:
+        return sharing(self._channels.get(delivery.address.kind), delivery.tenant)
+
+    def _place_told(self, delivery: Delivery) -> SharedPlace:
+        address = delivery.address
+        return tuple((tenant, address.channel, address.recipient) for tenant in self._sharing(delivery))
 
     async def _deliver(self, together: list[Delivery]) -> None:
         tried = await self._send(together)
@@ -136,14 +143,15 @@ class Worker:
 
     def _tell_of_channel(self, tried: Tried) -> None:
         """Say when a channel begins to fail, and when it works again: cards are only given up long after."""
-        channel = tried.claimed.address.channel
+        channel, tenants = tried.claimed.address.channel, self._sharing(tried.claimed)
+        key, whose = (channel, *tenants), {"tenants": tenants} if any(tenants) else {}
         if tried.error and not tried.permanent:
             FAILED.labels(tried.claimed.address.kind).inc()
-            self._failed[channel] += 1
-            if self._failed[channel] == FAILING:
-                log.warning("channel.failing", channel=channel, reason=tried.error)
-        elif not tried.error and self._failed.pop(channel, 0) >= FAILING:
-            log.info("channel.works", channel=channel)
+            self._failed[key] += 1
+            if self._failed[key] == FAILING:
+                log.warning("channel.failing", channel=channel, **whose, reason=tried.error)
+        elif not tried.error and self._failed.pop(key, 0) >= FAILING:
+            log.info("channel.works", channel=channel, **whose)
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""
@@ -156,9 +164,17 @@ class Worker:
                 if each.claimed.delivery_id in now
             ]
             await store.settle(work, [each.after for each in moved])
-            await store.pause(work, _pauses(tried, work.now))
+            await store.pause(work, self._pauses(tried, work.now))
             work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
         _tell_of(moved, self._channels)
+
+    def _pauses(self, tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
+        """Yield the rests that channels asked for: for all who share one, who would be told the same."""
+        for each in tried:
+            if each.retry_after_seconds:
+                until = at + timedelta(seconds=each.retry_after_seconds)
+                channel = each.claimed.address.channel
+                yield from (Pause(tenant, channel, until) for tenant in self._sharing(each.claimed))
 
 
 def _failed(
@@ -166,14 +182,6 @@ def _failed(
 ) -> list[Tried]:
     failed = Tried(together[0], None, error, retry_after, permanent=permanent, refused=permanent)
     return [replace(failed, claimed=each) for each in together]
-
-
-def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
-    """Yield the rests that channels asked for: the same channel of other tenants would be told the same."""
-    for each in tried:
-        if each.retry_after_seconds:
-            channel = each.claimed.address.channel
-            yield Pause("", channel, at + timedelta(seconds=each.retry_after_seconds))
 
 
 def _tell_of(moved: Sequence[Moved], channels: Collection[str]) -> None:

@@ -5,14 +5,14 @@ A rule names a channel as `<kind>` or `<kind>:<name>`; one Channel does all of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from placet.contracts.errors import PlacetError
 from placet.notifier.cards import Address, Card
 
-__all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered", "JointChannel"]
+__all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered", "DividedChannel", "JointChannel", "sharing"]
 
 #: Longest rest that whoever is told is taken at their word for.
 RETRY_AFTER_MAX_SECONDS = 900.0
@@ -31,7 +31,8 @@ class Delivered:
 class ChannelFailed(PlacetError):
     """The card did not arrive, or nobody can tell; the text says why, for operators, without secrets.
 
-    It is tried again after `retry_after` seconds, RETRY_AFTER_MAX_SECONDS at most (the whole channel pauses so long),
+    It is tried again after `retry_after` seconds, RETRY_AFTER_MAX_SECONDS at most (the whole channel pauses so long,
+    for all who share it),
     or after the usual pause where that is None. With `refused` or `permanent` what was asked last surely did not
     happen: nobody looks for it, and nobody is told the end of what they were not asked. With `permanent` no further try
     can help either: the delivery is given up. `reference` is set where the card is known to be there all the same.
@@ -71,3 +72,19 @@ class JointChannel(Channel, Protocol):
 
         `key` is the same when the same cards are tried again. Raise ChannelFailed where none of them arrived.
         """
+
+
+@runtime_checkable
+class DividedChannel(Channel, Protocol):
+    """A kind of place of which not all tenants have the same one: `slack:#ops` is another in each workspace."""
+
+    def sharing(self, tenant: str) -> Iterable[str]:
+        """Return the tenants who have the same one as `tenant`, itself among them."""
+
+
+def sharing(channel: Channel | None, tenant: str) -> tuple[str, ...]:
+    """Return for whom a channel is what it is for `tenant`: one empty name stands for all tenants.
+
+    What is learned of a channel, that it rests or fails or is slow, is learned for these alone.
+    """
+    return tuple(channel.sharing(tenant)) if isinstance(channel, DividedChannel) else ("",)

@@ -121,6 +121,11 @@ class SlackChannel:
         made.pop(DOUBT, None)
         return Delivered(made, shown="ts" in made)
 
+    def sharing(self, tenant: str) -> Sequence[str]:
+        """Return the tenants whose cards go to the workspace of this one."""
+        team = self._teams.get(tenant)
+        return team.tenants if team else [tenant]
+
     def addresses(self, tenant: str, person: Person) -> Sequence[str]:
         """Return who a person is in the tenant's team; nobody where it has none."""
         team = self._teams.get(tenant)

@@ -19,6 +19,8 @@ from placet.runtime.work import Work
 
 #: Tenant, channel, recipient.
 Place: TypeAlias = tuple[str, ...]
+#: What is one place for some tenants, as each of them has it; an empty tenant stands for all of them.
+SharedPlace: TypeAlias = tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,13 @@ async def note(work: Work, deliveries: Sequence[Delivery]) -> None:
         await work.connection.execute(statements.NOTE, {"noted": [_row(each) for each in deliveries]})
 
 
-async def claimable(work: Work, claims: Claims, limit: int, busy: Collection[str]) -> list[Delivery]:
+async def claimable(work: Work, claims: Claims, limit: int, busy: Collection[SharedPlace]) -> list[Delivery]:
     """Lock and return due deliveries that nobody sends and whose channel does not rest, the longest due first.
 
-    `busy` are places that are passed over, as `<channel> <recipient>`.
+    `busy` are places that are passed over.
     """
-    asked = {"kinds": list(claims.kinds), "known": claims.among, "most": limit, "busy": list(busy)}
+    passed = [" ".join(place) for shared in busy for place in shared]
+    asked = {"kinds": list(claims.kinds), "known": claims.among, "most": limit, "busy": passed}
     return [_delivery(row) for row in await work.connection.execute(statements.CLAIMABLE, asked)]
 
 

@@ -121,8 +121,11 @@ def _claimable() -> sa.Select[Any]:
         .correlate(DELIVERIES)
         .exists()
     )
-    place = DELIVERIES.c.channel.concat(sa.literal_column("' '")).concat(DELIVERIES.c.recipient)
-    free = place != sa.all_(sa.bindparam("busy", type_=pg.ARRAY(sa.Text)))
+    # As its tenant has the place, and as all have it.
+    blank = sa.literal_column("' '", sa.Text)
+    everybodys = blank.concat(DELIVERIES.c.channel).concat(blank).concat(DELIVERIES.c.recipient)
+    busy = sa.all_(sa.bindparam("busy", type_=pg.ARRAY(sa.Text)))
+    free = sa.and_(everybodys != busy, DELIVERIES.c.tenant.concat(everybodys) != busy)
     return (
         sa.select(DELIVERIES)
         .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), _unleased(), ours, free, sa.not_(pausing))

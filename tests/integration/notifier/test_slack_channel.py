@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from placet.domain.directory import Directory, Person, SlackUser
 from placet.notifier.cards import DOUBT, Card, CommentShown
-from placet.notifier.channels import Address, ChannelFailed
+from placet.notifier.channels import Address, ChannelFailed, sharing
 from placet.notifier.channels.slack import SlackChannel
 from placet.surfaces.card import Argument
 from placet.surfaces.slack import Slack, SlackTeam
@@ -196,6 +196,17 @@ async def test_a_limit_is_handed_on(scene: Scene, method: str, asked: float, wai
     assert (waited, False) == (failed.value.retry_after, failed.value.permanent)
     await scene.send(a_card(revision=2), reference)
     assert 1 == len(scene.slack.cards())
+
+
+def test_tenants_share_a_workspace_and_no_other() -> None:
+    """What Slack says of one workspace is said to all of its tenants; a tenant without one is alone."""
+    teams = [
+        SlackTeam(team=team, bot_token=SecretStr(BOT_TOKEN), tenants=tenants)
+        for team, tenants in ((TEAM, ["acme", "sister"]), ("T0OTHER", ["umbrella"]))
+    ]
+    channel = SlackChannel(Slack(SecretStr(""), SecretStr(""), tuple(teams)), "", lambda: DIRECTORY)
+    expected = {"sister": ("acme", "sister"), "umbrella": ("umbrella",), "nobody": ("nobody",)}
+    assert expected == {tenant: sharing(channel, tenant) for tenant in expected}
 
 
 @pytest.mark.parametrize("kind", ["page", "away", "lost"])
