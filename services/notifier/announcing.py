@@ -73,7 +73,7 @@ class Announcer:
         call, latest = news.call, rules.tell_by(at, news.expires_at)
         case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest)
         places = [(each, State.DUE) for each in rules.first_addresses(news.approval, case)]
-        places += [(Place(each, at), State.ASLEEP) for each in rules.later_addresses(news.approval, case)]
+        places += [(each, State.ASLEEP) for each in rules.later_places(news.approval, case)]
         asked = [each.person for each in people.first_people(news.approval, case)]
         for rank, (place, state) in enumerate(places):
             card = self._first_card(news, place, asked, case.directory, plan)

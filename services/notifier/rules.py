@@ -45,6 +45,7 @@ class Delivery:
     #: The approval's revision that the card shows, and the one that the surface shows.
     revision: int
     card: Card
+    #: When it is due; of one asleep, from when on somebody there may decide.
     due_at: datetime
     #: Number of the address among those that the rule names.
     rank: int = 0
@@ -98,7 +99,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address, and when it is told."""
+    """An address, and when it is told; of one that is told later if at all, when it may be."""
 
     address: Address
     at: datetime
@@ -128,14 +129,26 @@ def first_addresses(rule: ApprovalRule, case: Case) -> list[Place]:
     return _once(_places(channels_of(rule), people.first_people(rule, case), case))
 
 
-def later_addresses(rule: ApprovalRule, case: Case) -> list[Address]:
-    """Return where an approval may be shown later: who is off duty, then whom only its escalations name."""
+def later_places(rule: ApprovalRule, case: Case) -> list[Place]:
+    """Return where an approval may be shown later: who is off duty, then whom only its escalations name.
+
+    They may be told ahead of an escalation's time where somebody there may decide without it.
+    """
     first = [place.address for place in first_addresses(rule, case)]
-    case = replace(case, excludes=rule.exclude)
-    later = list(_places(channels_of(rule), people.everybody(rule, case), case))
-    for step in rule.escalations:
-        later += escalation_places(step.channels, channels_of(rule), people.all_of(step.approvers, case), case)
-    return [place.address for place in _once(later) if place.address not in first]
+    case = replace(case, excludes=rule.exclude, waits=False)
+    everybody = people.everybody(rule, case)
+    able = {each.person.id for each in everybody}
+    named = {*people.named_by(rule), *rule.veto}
+    later = list(_places(channels_of(rule), everybody, case))
+    for step in sorted(rule.escalations, key=lambda each: each.after_seconds):
+        asked = people.all_of(step.approvers, case)
+        asks_able = not named.isdisjoint(step.approvers) or any(each.person.id in able for each in asked)
+        begins = case.at + timedelta(seconds=step.after_seconds)
+        for place in escalation_places(step.channels, channels_of(rule), asked, case):
+            person = place.address.person
+            now = person in able if person else asks_able
+            later.append(place if now else replace(place, at=begins))
+    return [place for place in _once(later) if place.address not in first]
 
 
 def is_told_at(address: Address, directory: Callable[[], Directory]) -> bool:
@@ -183,7 +196,7 @@ def opened(
 ) -> Delivery:
     """Return the delivery of a call that begins to wait for people; its place may be told later than `at`."""
     address = place.address
-    waits = f"working hours begin at {place.at.isoformat(timespec='minutes')}" if place.at > at else ""
+    waits = place.at > at and state is State.DUE
     return Delivery(
         delivery_id=delivery_id(news.approval_id, address),
         tenant=news.tenant,
@@ -194,7 +207,7 @@ def opened(
         revision=news.revision,
         card=card,
         due_at=place.at,
-        error=waits,
+        error=f"working hours begin at {place.at.isoformat(timespec='minutes')}" if waits else "",
         tell_by=tell_by(at, card.deadline),
         topic=topic,
         rank=rank,
@@ -263,7 +276,9 @@ def asked_now(delivery: Delivery, at: datetime, *, escalates: bool) -> Moved:
     """Return a delivery whose place is asked now: awake, and where it waits for working hours, at once."""
     if escalates and delivery.waits_for_hours:
         return hurried(delivery, at)
-    return woken(delivery, Event.ESCALATED, at)
+    moved = woken(delivery, Event.ESCALATED, at)
+    # Whoever was alarmed because nobody could be told hears of it if nobody can be told by an escalation either.
+    return replace(moved, after=replace(moved.after, alerted=False)) if moved.changed else moved
 
 
 def hurried(delivery: Delivery, at: datetime) -> Moved:

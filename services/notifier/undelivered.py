@@ -35,7 +35,9 @@ def next_step(deliveries: Sequence[Delivery], at: datetime) -> Step:
     if any(map(_is_told, deliveries)) or any(_is_alive(each, at) for each in deliveries):
         # It is not looked at again because of them: should the others be given up, it is because of those.
         return Step([Moved(each, replace(each, tell_by=None), Event.REVISED) for each in hasty])
-    asleep = sorted((each for each in deliveries if each.state is State.ASLEEP), key=lambda each: each.rank)
+    # Of whom an escalation asks nobody may decide before it: they are told when it comes.
+    asleep = [each for each in deliveries if each.state is State.ASLEEP and each.due_at <= at]
+    asleep.sort(key=lambda each: each.rank)
     held = [each for each in deliveries if _is_held(each)]
     if any(_is_late(each, at) for each in held):
         moved = [*(rules.woken(each, Event.FELL_BACK, at) for each in asleep), *_hurried(held, at)]

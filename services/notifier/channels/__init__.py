@@ -32,10 +32,10 @@ class ChannelFailed(PlacetError):
     """The card did not arrive, or nobody can tell; the text says why, for operators, without secrets.
 
     It is tried again after `retry_after` seconds, RETRY_AFTER_MAX_SECONDS at most (the whole channel pauses so long,
-    for all who share it),
-    or after the usual pause where that is None. With `refused` or `permanent` what was asked last surely did not
-    happen: nobody looks for it, and nobody is told the end of what they were not asked. With `permanent` no further try
-    can help either: the delivery is given up. `reference` is set where the card is known to be there all the same.
+    for all who share it), or after the usual pause where that is None. With `refused` or `permanent` what was asked
+    last surely did not happen: nobody looks for it, and nobody is told the end of what they were not asked. With
+    `permanent` no further try can help either: the delivery is given up. `reference` is set where the card is known to
+    be there all the same.
     """
 
     reference: Mapping[str, str] | None = None

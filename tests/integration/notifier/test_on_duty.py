@@ -21,6 +21,7 @@ PEOPLE = {name: Person(name, name.title(), emails=(f"{name}@example.org",)) for 
 GROUPS = {"ops": frozenset({"ada", "ben", "cem"}), "leads": frozenset({"lea", "ben"})}
 OPS = {"approvers": ["group:ops"]}
 STATES = "SELECT person, state, error FROM notifier.deliveries ORDER BY person"
+ALERTED = "SELECT person, state, alerted FROM notifier.deliveries"
 
 
 @pytest.fixture
@@ -113,6 +114,29 @@ async def test_where_the_one_on_duty_cannot_be_reached_the_next_is_told(notifier
         await see_to_untold(mailer.units)
         await post(mailer)
         assert ["ben"] == told(server)
+
+
+async def test_whom_an_escalation_lets_decide_is_told_by_it_and_no_sooner(
+    notifier_url: str, server: MailServer
+) -> None:
+    """Until then operators are alarmed; where those on duty of the escalation cannot be reached, the next is told."""
+    house = a_house(leads=GroupDuty(plan=on_call("lea", "ben")))
+    rule = {"approvers": ["person:ada"], "escalations": [{"after_seconds": 600, "approvers": ["group:leads"]}]}
+    async with a_mailer(notifier_url, server, house) as mailer:
+        news = opened("email", rule=rule)
+        server.refusals |= {f"{name}@example.org": ["550 no such user"] for name in ("ada", "lea")}
+        await mailer.send(news)
+        for _ in range(2):
+            await post(mailer)
+            await see_to_untold(mailer.units)
+        before = {row["person"]: (row["state"], row["alerted"]) for row in await mailer.rows(ALERTED)}
+        await mailer.execute("UPDATE notifier.deliveries SET due_at = now() WHERE state = 'asleep'")
+        await mailer.send(progressed(news, "escalated", 2, approvers=["group:leads"]))
+        for _ in range(2):
+            await post(mailer)
+            await see_to_untold(mailer.units)
+    assert {"ada": ("given_up", True), "ben": ("asleep", True), "lea": ("asleep", True)} == before
+    assert ["ben"] == told(server)
 
 
 @pytest.mark.parametrize("plan", [CalendarFile("gone.ics"), Rotation(("ada",), datetime(2040, 1, 1), 7)])  # noqa: DTZ001

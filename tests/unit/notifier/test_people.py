@@ -15,7 +15,7 @@ from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
 from placet.notifier.announcing import Announcer
 from placet.notifier.cards import DutyShown, VoteShown
 from placet.notifier.people import Case
-from placet.notifier.rules import Delivery, first_addresses, later_addresses
+from placet.notifier.rules import Delivery, first_addresses, later_places
 from placet.notifier.states import State
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.cards import opened, progressed
@@ -61,8 +61,9 @@ def awake(deliveries: list[Delivery]) -> set[str]:
 def test_who_is_on_duty_is_told_first_and_the_group_later() -> None:
     """The others' cards sleep, and wake where nobody else can be told."""
     rule = a_rule(escalations=[{"after_seconds": 60, "approvers": ["group:leads"]}])
-    later = later_addresses(rule, Case(DIRECTORY, "v", NOON))
-    assert (["ada"], ["ben", "cem", "lea"]) == (first(rule), [each.person for each in later])
+    later = later_places(rule, Case(DIRECTORY, "v", NOON))
+    assert (["ada"], ["ben", "cem", "lea"]) == (first(rule), [each.address.person for each in later])
+    assert [0, 0, 60] == [(each.at - NOON).total_seconds() for each in later]
 
 
 @pytest.mark.parametrize(

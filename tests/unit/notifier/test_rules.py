@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from placet.contracts.messages import ApprovalRule
 from placet.domain.directory import Directory, Person
 from placet.notifier.cards import Address
@@ -16,7 +18,7 @@ from placet.notifier.rules import (
     delivery_id,
     escalation_places,
     first_addresses,
-    later_addresses,
+    later_places,
     retry_after,
 )
 from tests.builders import NOON, an_approval_rule
@@ -47,11 +49,35 @@ def test_a_rule_without_channels_tells_the_log() -> None:
     assert [Address("log")] == first(a_rule())
 
 
+def later(rule: ApprovalRule) -> dict[Address, float]:
+    """Return whom an approval may tell later, each with the seconds until it may."""
+    return {each.address: (each.at - NOON).total_seconds() for each in later_places(rule, Case(DIRECTORY, "v", NOON))}
+
+
 def test_an_escalation_adds_the_places_that_were_not_told() -> None:
     """Once each, however many escalations name them; the log stands for a rule without channels here too."""
     rule = a_rule("slack", later=[["slack", "pager"], ["pager", "slack:#boss"]])
-    assert [Address("pager"), Address("slack:#boss", "#boss")] == later_addresses(rule, Case(DIRECTORY, "v", NOON))
-    assert [Address("pager")] == later_addresses(a_rule(later=[["log", "pager"]]), Case(DIRECTORY, "v", NOON))
+    assert [Address("pager"), Address("slack:#boss", "#boss")] == list(later(rule))
+    assert [Address("pager")] == list(later(a_rule(later=[["log", "pager"]])))
+
+
+@pytest.mark.parametrize(
+    ("approvers", "pager", "mails"),
+    [
+        (["group:legal"], 60, {"ben": 60}),
+        (["group:finance"], 0, {"ada": 0}),
+        (["person:ada", "group:legal"], 0, {"ada": 0, "ben": 60}),
+        (["group:nobody"], 60, {"": 60}),
+    ],
+)
+def test_who_may_decide_by_an_escalation_alone_is_told_by_it(
+    approvers: list[str], pager: float, mails: dict[str, float]
+) -> None:
+    """Whoever may decide anyway can be told ahead of it, and so can a place where one of them is asked."""
+    step = {"after_seconds": 60, "approvers": approvers, "channels": ["pager", "email"]}
+    told = later(an_approval_rule(channels=["slack"], approvers=["group:finance"], escalations=[step]))
+    by_mail = {each.person: seconds for each, seconds in told.items() if each.channel == "email"}
+    assert (pager, mails) == (told[Address("pager")], by_mail)
 
 
 def test_a_channel_named_twice_gets_one_card() -> None:

@@ -112,6 +112,16 @@ def test_nobody_left_alarms_and_changes_no_state() -> None:
     assert ([("delivery-1", State.GIVEN_UP, False)], "no such mailbox") == (done(step), step.alarm)
 
 
+def test_whom_a_later_escalation_asks_is_not_told_before_it() -> None:
+    """They could not decide: operators are alarmed, and in the last quarter only the others are told."""
+    gone, asked_later = replace(one(State.GIVEN_UP), error="no such mailbox"), one(State.ASLEEP, 2, due=LATE + HOUR / 8)
+    step = next_step([gone, asked_later], NOON)
+    assert ([State.GIVEN_UP, State.ASLEEP], "no such mailbox") == ([state for _, state, _ in done(step)], step.alarm)
+    assert {"delivery-1": State.DUE, "delivery-2": State.ASLEEP} == {
+        name: state for name, state, _ in done(next_step([one(State.KEPT), asked_later], LATE))
+    }
+
+
 @pytest.mark.parametrize("state", list(State))
 def test_a_closed_approval_is_no_longer_told_of(state: State) -> None:
     """Where it is over, nobody is missed."""
