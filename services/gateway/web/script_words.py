@@ -19,6 +19,7 @@ SCRIPT_WORDS = (
     "Not sent: {error}",
     "Not stopped: {error}",
     "Pay {amount}",
+    "Somebody has signed in anew since this page was loaded. Reload it.",
     "Products",
     "Result",
     "Show 1 new approval",

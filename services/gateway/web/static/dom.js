@@ -1,3 +1,5 @@
+import { t } from "./words.js";
+
 // Building elements: children are elements or texts, and texts are never read as markup.
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -40,12 +42,13 @@ export function hearComments(events) {
   events.addEventListener("begun", () => show(""));
 }
 
-// Asks as the session that the page was made in: where somebody has signed in anew since, nothing is done, and the page
-// is loaded again as theirs.
+// Asks as the session that the page was made in: where somebody has signed in anew since, nothing is done. A part of the
+// page is no use then, and it is loaded again as theirs; of what was to be sent the page says that it was not.
 export async function fetchOwn(address, options = {}) {
   const own = JSON.parse(document.body.getAttribute("hx-headers:inherited") ?? "{}");
   const answer = await fetch(address, { ...options, headers: { ...own, ...options.headers } });
   if (!answer.headers.has("hx-refresh")) return answer;
+  if (options.method === "POST") throw new Error(t("Somebody has signed in anew since this page was loaded. Reload it."));
   location.reload();
   return new Promise(() => {});
 }
