@@ -46,6 +46,9 @@ ERRORS = Counter("placet_model_errors_total", "Attempts without a usable answer,
 #: Pieces of a stream that are taken before others have their turn: many may have come at once.
 PIECES_AT_ONCE = 50
 
+#: Errors that litellm raises where a provider's key is not set, among others.
+_WITHOUT_KEY = frozenset({"AuthenticationError", "InternalServerError"})
+
 OnText = Callable[[str], Awaitable[None]]
 OnReset = Callable[[], Awaitable[None]]
 Sleep = Callable[[float], Awaitable[None]]
@@ -126,10 +129,10 @@ def price_of(model: str) -> Price | None:
 
 async def prepare(models: Iterable[ModelSettings]) -> None:
     """Load litellm now, so that the first person does not wait for it, and name models that nobody can be asked for."""
-    litellm = await asyncio.to_thread(_litellm)
-    for settings in models:
+    await asyncio.to_thread(_litellm)
+    for settings in {(each.model, each.api_base): each for each in models}.values():
         try:
-            _provider(litellm, settings)
+            await asyncio.to_thread(_placed, settings)
         except _NoProviderError as error:
             log.warning("model.no_provider", model=settings.model, reason=str(error))
 
@@ -183,14 +186,17 @@ class _Asking:
                 raise
             except Exception as error:  # noqa: BLE001  litellm raises anything, bare classes included
                 failure = judge(error, datetime.now(UTC))
-                ERRORS.labels(self.model, type(error).__name__).inc()
+                kind = type(error).__name__
+                ERRORS.labels(self.model, kind).inc()
             else:
                 TOKENS.labels(self.model, "input").inc(answer.input_tokens)
                 TOKENS.labels(self.model, "output").inc(answer.output_tokens)
                 return answer
             await self.take_back()
             self.reason = failure.reason
-            told = {"model": self.model, "attempt": attempt, "reason": failure.reason} | _not_set(settings)
+            told = {"model": self.model, "attempt": attempt, "reason": failure.reason}
+            if kind in _WITHOUT_KEY:
+                told |= await asyncio.to_thread(_not_set, settings)
             log.warning("model.attempt_failed", **told)
             if failure.retries_max is not None and attempt > failure.retries_max:
                 self.too_long |= failure.too_long
@@ -205,8 +211,7 @@ class _Asking:
         await self.sleep(backoff_seconds(attempt, chance) if wish_seconds is None else wish_seconds)
 
     async def _attempt(self, settings: ModelSettings) -> ModelAnswer:
-        litellm = await asyncio.to_thread(_litellm)
-        provider, name = _provider(litellm, settings)
+        litellm, provider, name = await asyncio.to_thread(_placed, settings)
         copy = provider_messages(self.messages, provider=provider, model=settings.model)
         async with asyncio.timeout(settings.timeout_seconds):
             reply = await litellm.acompletion(
@@ -277,6 +282,12 @@ def _tool_options(tools: Sequence[Mapping[str, Any]], tool_choice: str) -> dict[
         "tools": [dict(tool) for tool in tools],
         **({"tool_choice": "none"} if tool_choice == "none" else {}),
     }
+
+
+def _placed(settings: ModelSettings) -> tuple[Any, str, str]:
+    """Give litellm, the provider and its own name of the model; takes time, for some providers sign in to tell."""
+    litellm = _litellm()
+    return litellm, *_provider(litellm, settings)
 
 
 def _provider(litellm: Any, settings: ModelSettings) -> tuple[str, str]:
