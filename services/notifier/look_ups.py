@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,5 +24,11 @@ class LookUps(Generic[T]):
         asked = self._asked.get(name)
         if asked is None:
             asked = self._asked[name] = asyncio.create_task(look_up())
-            asked.add_done_callback(lambda _: self._asked.pop(name))
+            asked.add_done_callback(partial(self._end, name))
         return await asyncio.shield(asked)
+
+    def _end(self, name: object, asked: asyncio.Task[T]) -> None:
+        del self._asked[name]
+        if not asked.cancelled():
+            # Heard, also where nobody waits any more.
+            asked.exception()

@@ -202,7 +202,7 @@ def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
         tools = from_tools_alone(_places(origins, path) or ()) if origins and is_target(words) else []
         if tools:
             found.append(Trick(names.of(path), tools=tuple(map(visible, tools))))
-        if (words and visible_lines(words) != words) or _PUSHES.search(words) or names.is_odd(path):
+        if (words and visible_lines(words) != words) or _PUSHES.search(words.rstrip()) or names.is_odd(path):
             found.append(Trick(names.of(path)))
         found += [
             Trick(names.of(path), cut(visible(word), _WORD_MAX), tuple(scripts))

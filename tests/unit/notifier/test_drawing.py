@@ -204,7 +204,7 @@ def test_the_lines_of_a_value_stay_lines_and_are_no_trick() -> None:
 def test_blanks_that_push_the_rest_out_of_sight_are_flagged(blanks: str, flagged: int) -> None:
     """What stands behind them on a card is not seen; code may be indented."""
     card = of_call({"to": f"bob@example.org{blanks}, approved by finance"})
-    assert flagged == len(card.warnings)
+    assert (flagged, []) == (len(card.warnings), of_call({"to": f"bob@example.org{blanks}"}).warnings)
 
 
 def test_an_error_of_a_call_with_redacted_arguments_is_not_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import threading
 from itertools import pairwise
@@ -19,6 +20,7 @@ from placet.domain.yaml_source import RulebookInvalid
 from placet.notifier import webhook_events
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.webhook_targets import Names, address_of, is_allowed
+from placet.notifier.look_ups import LookUps
 from placet.notifier.webhook_endpoints import Endpoint, load_endpoints
 from tests.builders import NOON, a_call
 from tests.support.cards import closed, finished, opened
@@ -153,6 +155,31 @@ async def test_a_name_is_asked_for_again_once_it_was_answered() -> None:
     with pytest.raises(OSError, match="Temporary"):
         await names.look_up("example.org", 443)
     assert ["93.184.216.34"] == await names.look_up("example.org", 443)
+
+
+async def test_a_look_up_that_fails_when_nobody_waits_is_heard() -> None:
+    """No traceback of the event loop's is left for who reads the log."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    begun, answer = asyncio.Event(), asyncio.Event()
+
+    async def look_up() -> str:
+        begun.set()
+        await answer.wait()
+        raise OSError("no answer")
+
+    look_ups = LookUps[str]()
+    waiting = asyncio.create_task(look_ups.find("a", look_up))
+    await begun.wait()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    answer.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    # Its frames hold the look-up.
+    del waiting
+    gc.collect()
+    assert [] == complaints
 
 
 async def test_a_name_without_an_address_is_tried_again() -> None:
