@@ -87,7 +87,15 @@ def _seen_to(deliveries: Sequence[Delivery], moved: Sequence[Moved]) -> list[Mov
     """Return all deliveries of an approval that operators are alarmed about; they are, once."""
     known = {each.before.delivery_id: each for each in moved}
     all_of_them = [known.get(each.delivery_id, rules.unchanged(each)) for each in deliveries]
-    return [replace(each, after=replace(each.after, alerted=True, tell_by=None)) for each in all_of_them]
+    return [
+        replace(each, after=replace(each.after, alerted=True, tell_by=each.after.tell_by if _sleeps(each) else None))
+        for each in all_of_them
+    ]
+
+
+def _sleeps(moved: Moved) -> bool:
+    """Tell whether a card may be told yet, by an escalation: it must not come too late then either."""
+    return moved.after.state is State.ASLEEP
 
 
 def _why(deliveries: Sequence[Delivery]) -> str:
