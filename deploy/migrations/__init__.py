@@ -37,8 +37,8 @@ _LOCK = 0x506C61636574  # "Placet": one migration at a time, whoever else starts
 def migrate(url: str) -> tuple[str | None, str]:
     """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once.
 
-    Raises UnknownDatabase where a release that this one does not know has migrated it, NotRestored where a restore of it was cut off, and NotUtf8
-    where the database cannot keep all texts.
+    Raises UnknownDatabase where a release that this one does not know has migrated it, NotRestored where a restore of
+    it was cut off, and NotUtf8 where the database cannot keep all texts.
     """
     _refuse_other_encodings(url)
     engine = sa.create_engine(async_url(url))
