@@ -22,8 +22,6 @@ log = structlog.get_logger(__name__)
 
 #: How long a tenant that is quiet counts as one that works, in seconds.
 QUIET_SECONDS = 600.0
-#: From how many on what is there is shared.
-SHARED = 2
 
 #: A tenant, and what of it; empty: all of it.
 Part: TypeAlias = tuple[str, str]
@@ -150,7 +148,7 @@ class Room:
         since = self._monotonic() - QUIET_SECONDS
         self._seen = {who: at for who, at in self._seen.items() if at > since or self._parts[who]}
         parts = Counter(tenant for tenant, _ in self._seen)
-        most = self.size if len(parts) < SHARED else share_of(self.size, self._share)
+        most = share_of(self.size, self._share) if len(parts) > 1 else self.size
         most_of_part = share_of(most, self._share)
         self._queues = {who: queue for who, queue in self._queues.items() if queue}
         while self.busy < self.size:
@@ -158,7 +156,7 @@ class Room:
             able = [
                 who
                 for who in self._queues
-                if self._tenants[who[0]] < most and (parts[who[0]] < SHARED or self._parts[who] < most_of_part)
+                if self._tenants[who[0]] < most and (parts[who[0]] <= 1 or self._parts[who] < most_of_part)
             ]
             if not able:
                 return
