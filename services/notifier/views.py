@@ -21,8 +21,8 @@ VIEWS = {
     """,
     # Of a link's token there is only the hash, and it is found by nothing else.
     "links": """
-        SELECT token_hash, tenant, approval_id, person, digest, revision, expires_at, code_hash
-        FROM notifier.links
+        SELECT token_hash, l.tenant, approval_id, l.person, digest, revision, expires_at, code_hash, m.recipient
+        FROM notifier.links AS l LEFT JOIN notifier.mails AS m USING (mail_id, approval_id)
     """,
     "mails": """
         SELECT mail_id, tenant, approval_id, channel, recipient, made_at FROM notifier.mails

@@ -117,7 +117,7 @@ READ = {
     " actor text, message_id text, at timestamptz, detail jsonb, service text default 'gateway',"
     " id bigint generated always as identity, line text default '{}'",
     "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"
-    " expires_at timestamptz",
+    " expires_at timestamptz, recipient text",
     "mails": "mail_id text, tenant text",
     "slack_cards": "tenant text, approval_id text, channel text, ts text",
     "workspaces": "workspace_id text, tenant text, conversation_id text, number int default 1, agent text"

@@ -22,7 +22,7 @@ CODE = "K7R4W"
 #: How often a mail gateway looks at a link before a person does.
 SCANS = 10
 #: Who may have links.
-PEOPLE = Directory(people={name: Person(name, name.title()) for name in ("ada", "grace")})
+PEOPLE = Directory(people={name: Person(name, name.title(), (f"{name}@example.org",)) for name in ("ada", "grace")})
 
 
 def waiting(house: House, **changes: Any) -> dict[str, Any]:
@@ -45,6 +45,7 @@ def a_link(url: str, approval: dict[str, Any], person: str = "person:ada", **cha
         "token_hash": hashlib.sha256(token.encode()).hexdigest(),
         **{name: approval[name] for name in ("tenant", "approval_id", "digest", "revision")},
         "person": person,
+        "recipient": person.removeprefix("person:") + "@example.org",
         "expires_at": datetime.now(UTC) + timedelta(hours=1),
     }
     insert(url, "links", **(row | changes))

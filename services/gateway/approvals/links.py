@@ -46,7 +46,7 @@ class Standing(StrEnum):
 
     OPEN = "open"  # its person may decide with it
     VOTED = "voted"  # its person has voted elsewhere, others still have to, and it may change that vote
-    UNKNOWN = "unknown"  # no link of ours, or its person is none any more
+    UNKNOWN = "unknown"  # no link of ours, or its person is none any more, or is no longer at its address
     OVER = "over"  # the approval is over
     LAPSED = "lapsed"  # it is too old
     SENT = "sent"  # its person's decision is on its way
@@ -65,6 +65,8 @@ class Link:
     approval_id: str
     #: `person:<id>`.
     person: str
+    #: The address that it was mailed to.
+    recipient: str
     #: Of the call that the mail was about.
     digest: str
     #: Of the code that the mail says beside it.
@@ -112,7 +114,7 @@ def standing(
     link: Link | None, approval: Mapping[str, Any] | None, use: Use | None, vote: Use | None, directory: Directory
 ) -> Standing:
     """Return what a link is good for: its approval as it is now, what it was used for, and its person's vote so far."""
-    if link is None or approval is None or not _is_known(link.person, directory):
+    if link is None or approval is None or not _is_at(link.recipient, link.person, directory):
         return Standing.UNKNOWN
     past = (
         (approval["state"] != "pending", Standing.OVER),
@@ -141,9 +143,10 @@ def code_of(approval: Mapping[str, Any]) -> str:
     return approval["digest"][-CODE_DIGITS:] if approval["category"] in _DANGEROUS else ""
 
 
-def _is_known(identity: str, directory: Directory) -> bool:
+def _is_at(address: str, identity: str, directory: Directory) -> bool:
+    """Tell whether somebody is active and has this address: whoever reads what is sent to an old one is not them."""
     person = directory.person(identity)
-    return person is not None and person.active
+    return person is not None and person.active and address in person.emails
 
 
 @dataclass

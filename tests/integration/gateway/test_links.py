@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 import pytest
 
 from placet.contracts.canonical import canonical_text
-from placet.domain.directory import Person
 from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX, Standing
 from placet.gateway.web.links import OPENED
 from placet.surfaces.texts import moment
@@ -408,14 +407,20 @@ async def test_a_link_whose_decision_had_no_answer_is_what_became_of_it(
     assert (standing, answer) == (shown.status_code, sent.status_code)
 
 
-@pytest.mark.parametrize("change", ["gone", "inactive"])
+LEFT = {
+    "gone": {},
+    "inactive": {"ada": replace(PEOPLE.people["ada"], active=False)},
+    "at another address": {"ada": replace(PEOPLE.people["ada"], emails=("ada@example.com",))},
+}
+
+
+@pytest.mark.parametrize("change", LEFT)
 async def test_the_link_of_somebody_who_left_is_none(house: House, everybody: Everybody, change: str) -> None:
-    """Whoever the directory does not list as active is nobody, however good the link was."""
+    """Whoever the directory does not list as active, or at the address of the mail, is nobody, however good it was."""
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as browser:
         page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
-        gone = {} if change == "gone" else {"ada": Person("ada", active=False)}
-        everybody.now = replace(PEOPLE, people=gone)
+        everybody.now = replace(PEOPLE, people=LEFT[change])
         answers = [await browser.get(path), await browser.post(path, data=page | {"decision": "approve"})]
     assert ([404, 404], []) == ([answer.status_code for answer in answers], decided(house))
 

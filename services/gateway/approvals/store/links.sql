@@ -1,6 +1,7 @@
 -- name: find_link
 -- What was mailed before links had codes has none, and is no longer good.
-SELECT token_hash, tenant, approval_id, person, digest, code_hash, expires_at > now() AND code_hash <> '' AS alive
+SELECT token_hash, tenant, approval_id, person, coalesce(recipient, '') AS recipient, digest, code_hash,
+    expires_at > now() AND code_hash <> '' AS alive
 FROM read.links WHERE token_hash = :token_hash
 
 -- name: find_use
