@@ -127,7 +127,12 @@ def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
         reason=approval.decision_reason or "",
         answer_kind=approval.answer_kind,
         closed_at=approval.ended_at,
-        votes=[CastVote(person=each.voter.person, verb=each.verb) for each in votes],
+        votes=[
+            CastVote(person=each.voter.person, verb=each.verb)
+            for each in votes
+            # Somebody whose place another filled since counts for nothing.
+            if (approval.seats or {}).get(each.voter.identity, True)
+        ],
         edited=_changed(then, "edited", last.person) if last is not None else None,
     )
 

@@ -14,7 +14,7 @@ DIRECTORY = Directory(
         "ada": Person("ada", "Ada", emails=("ada@example.org",)),
         "grace": Person("grace", "Grace", emails=("grace@example.org",)),
     },
-    groups={"finance": frozenset({"ada", "grace"})},
+    groups={"finance": frozenset({"ada", "grace"}), "operators": frozenset({"ada"})},
 )
 
 

@@ -21,8 +21,11 @@ from tests.support.gateway import House, an_approval_row, insert
 CODE = "K7R4W"
 #: How often a mail gateway looks at a link before a person does.
 SCANS = 10
-#: Who may have links.
-PEOPLE = Directory(people={name: Person(name, name.title(), (f"{name}@example.org",)) for name in ("ada", "grace")})
+#: Who may have links, and decide.
+PEOPLE = Directory(
+    people={name: Person(name, name.title(), (f"{name}@example.org",)) for name in ("ada", "grace")},
+    groups={"operators": frozenset({"ada", "grace"}), "finance": frozenset({"ada"})},
+)
 
 
 def waiting(house: House, **changes: Any) -> dict[str, Any]:

@@ -30,6 +30,8 @@ def cast(asked: Asked, vote: Vote, approval: Approval) -> Answer:
         if vote.voter.identity not in votes.last_votes((*asked.votes, vote)):
             return asked.invalid("Somebody who holds this conversation's token has voted in person: it adds nothing.")
         tally = votes.tally(approval, asked.votes, asked.directory, vote)
+        if not tally.seats[vote.voter.identity]:
+            return asked.invalid("Whoever let you decide in their place has voted: your vote adds nothing.")
         # What was counted before there were seats may be enough the other way: nobody denies by approving.
         way = tally.way if tally.way == vote.verb else None
         if way is None:

@@ -53,6 +53,7 @@ class Standing(StrEnum):
     USED = "used"  # its person decided with it, and others may still have to
     CHANGED = "changed"  # the call is not the one that the mail was about
     RESTING = "resting"  # too many wrong codes were typed: it is good again in a while
+    NOT_ASKED = "not_asked"  # its person may not decide as things are now
     TOO_WEAK = "too_weak"  # the rule wants its people known more surely than a link knows them
 
 

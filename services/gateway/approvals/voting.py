@@ -57,7 +57,8 @@ def count(approval: Row, votes: Iterable[Row], directory: Directory) -> Counted:
     row_of = {id(vote): row for row, vote in cast}
     last = last_votes(vote for _, vote in cast)
     came = tally(held_of(approval), (vote for _, vote in cast), directory)
-    stand = came.counting if approval["state"] == "pending" else last.keys()
+    void = {who for who, seats in (approval["seats"] or {}).items() if not seats}
+    stand = came.counting if approval["state"] == "pending" else last.keys() - void
     return Counted(
         came,
         tuple(row_of[id(vote)] for person, vote in last.items() if person in stand),

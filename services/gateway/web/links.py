@@ -27,6 +27,7 @@ from placet.domain.grants import offered_again
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import approval_out
 from placet.gateway.approvals.links import Link, Seal, Standing, Use, code_of, link_is_enough, standing, token_hash
+from placet.gateway.approvals.mine import decidable
 from placet.gateway.approvals.store.links import find_link, find_use
 from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.http.callers import DepsOf
@@ -75,6 +76,7 @@ _STATUSES = {
     Standing.VOTED: (200, 409),
     Standing.RESTING: (429, 429),
     Standing.CHANGED: (200, 409),
+    Standing.NOT_ASKED: (200, 403),
     Standing.TOO_WEAK: (200, 403),
 }
 
@@ -182,8 +184,6 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
 
 async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Response:
     link, approval = opened.found()
-    operator = deps.directory().is_operator(link.person)
-    caller = Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}), operator=operator)
     verb: Any = vote.verb
     grant = opened.again if vote.decision == AGAIN else None
     restored_at = approval["restored_at"]
@@ -191,7 +191,7 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
     ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision), told, grant=grant)
     try:
         ask = await without_left_out(deps, approval, opened.left, ask)
-        decided = await deps.decisions.decide(caller, approval["approval_id"], ask, link=link.token_hash)
+        decided = await deps.decisions.decide(_caller(deps, link), approval["approval_id"], ask, link=link.token_hash)
     except MoreIsLeftOut as more:
         return _card(deps, replace(opened, left=more.entries), more.said(_language(deps, link)), 409, vote)
     except Refused as refusal:
@@ -210,20 +210,23 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
 async def _open(request: Request, deps: Deps, token: str) -> _Opened:
     """Look a link up; a token that is none of ours counts as a guess."""
     hashed, link, approval, use, counted = token_hash(token), None, None, None, None
-    shown, plan, tools = None, None, await tools_of(deps.settings.rulebook)
+    shown, plan, tools, may = None, None, await tools_of(deps.settings.rulebook), []
     if hashed is not None:
         async with reading(deps.runtime.database) as connection:
             link = await find_link(connection, hashed)
             if link is not None:
                 approval = await load_approval(connection, link.tenant, link.approval_id)
                 use = _as_vote(await find_use(connection, hashed))
-            if approval is not None and approval["state"] == "pending":
+            if link is not None and approval is not None and approval["state"] == "pending":
+                may = await decidable(connection, [approval], _caller(deps, link), deps.directory())
                 votes = await count_votes(connection, approval["tenant"], [approval], deps.directory())
                 counted = votes[approval["approval_id"]]
                 shown = (await shown_calls(connection, [approval], tools))[approval["approval_id"]]
                 plan = (await plans_of(connection, [approval], tools)).get(approval["approval_id"])
     found = standing(link, approval, use, _vote_of(link, counted), deps.directory())
-    if found in {Standing.OPEN, Standing.VOTED} and hashed is not None and deps.codes.too_many(hashed):
+    if found in {Standing.OPEN, Standing.VOTED} and not may:
+        found = Standing.NOT_ASKED
+    elif found in {Standing.OPEN, Standing.VOTED} and hashed is not None and deps.codes.too_many(hashed):
         found = Standing.RESTING
     OPENED.labels(found).inc()
     if link is None:
@@ -231,6 +234,11 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
     else:
         log.info("link.opened", method=request.method, approval_id=link.approval_id, standing=found)
     return _Opened(token, found, link, approval, use, counted, shown, plan)
+
+
+def _caller(deps: Deps, link: Link) -> Caller:
+    operator = deps.directory().is_operator(link.person)
+    return Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}), operator=operator)
 
 
 def _as_vote(use: Use | None) -> Use | None:

@@ -45,6 +45,18 @@ async def test_what_runs_out_of_time_tells_the_votes_that_did_not_suffice(replic
     assert [[("person:ada", "approve")]] == told(replica)
 
 
+async def test_an_end_tells_no_vote_of_a_place_that_its_owner_filled(replica: Replica, gateway: Signer) -> None:
+    """Dora voted for ada, and then ada did: one place, and one vote."""
+    card = await voted_on(replica, gateway)
+    for name, verb in (("ada", "delegate"), ("dora", "deny"), ("ada", "approve"), ("bob", "deny"), ("carl", "deny")):
+        to = {"to": "person:dora"} if verb == "delegate" else {}
+        await replica.send(a_decision(gateway, claims_of(card, name, verb, **to)))
+    await replica.execute("UPDATE approval.approvals SET expires_at = clock_timestamp() - interval '1 second'")
+    await worker.expire_overdue(replica.units, 10, replica.signer)
+    await replica.settle()
+    assert [sorted([("person:ada", "approve"), ("person:bob", "deny")])] == [sorted(each) for each in told(replica)]
+
+
 async def test_what_is_withdrawn_tells_the_votes_that_came_before(replica: Replica, gateway: Signer) -> None:
     """The conversation wants it no more, and one had voted."""
     card = await voted_on(replica, gateway, ada="deny")

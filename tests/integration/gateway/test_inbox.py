@@ -314,6 +314,7 @@ async def test_a_vote_that_counts_no_more_is_asked_for_again(house: House) -> No
     cases: dict[str, dict[str, Any]] = {
         "void": {"seats": {"person:ada": [], "person:bob": [0]}},
         "counts": {"seats": {"person:ada": [0], "person:bob": []}},
+        "over": {"seats": {"person:ada": []}, "state": "expired", "closed_at": datetime.now(UTC)},
         "never-kept": {"seats": None},
         "new-place": {"seats": {"person:ada": [0]}, "rule": leads, "delegations": given},
         "old-place": {"seats": {"person:ada": [0, 1]}, "rule": leads, "delegations": given},
@@ -323,8 +324,9 @@ async def test_a_vote_that_counts_no_more_is_asked_for_again(house: House) -> No
         voted(house, name, "person:ada", closes=name not in {"void", "new-place"})
     secret = house.key("decide", person="ada")
     async with house.client(secret) as client:
-        stories = {name: (await client.get(f"/v1/approvals/{name}")).json() for name in ("void", "counts")}
+        stories = {name: (await client.get(f"/v1/approvals/{name}")).json() for name in ("void", "counts", "over")}
     assert {"void", "new-place"} == await listed(house, secret, mine="true")
+    assert [False] == [each["counts"] for each in stories.pop("over")["decisions"]]
     assert {"void": (0, [False]), "counts": (1, [True])} == {
         name: (story["panels"][0]["counted"], [each["counts"] for each in story["decisions"]])
         for name, story in stories.items()

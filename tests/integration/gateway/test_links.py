@@ -62,7 +62,7 @@ async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None
         after.status_code,
     )
     assert [True] * 4 == [text in shown.text for text in (row["summary"], "amount", "299", row["digest"])]
-    assert ("person:ada", "approve", "link", row["digest"], 1, "fine", []) == (
+    assert ("person:ada", "approve", "link", row["digest"], 1, "fine", ["operators"]) == (
         claims.person,
         claims.verb,
         claims.proof,
@@ -423,6 +423,18 @@ async def test_the_link_of_somebody_who_left_is_none(house: House, everybody: Ev
         everybody.now = replace(PEOPLE, people=LEFT[change])
         answers = [await browser.get(path), await browser.post(path, data=page | {"decision": "approve"})]
     assert ([404, 404], []) == ([answer.status_code for answer in answers], decided(house))
+
+
+async def test_a_link_shows_no_form_to_who_may_not_decide_any_more(house: House, everybody: Everybody) -> None:
+    """Somebody who left the group is known still: nothing of the call is shown to them, and nothing sent for them."""
+    row = waiting(house)
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
+        everybody.now = replace(PEOPLE, groups={})
+        shown, sent = await browser.get(path), await browser.post(path, data=page | {"decision": "approve"})
+    assert (200, 403, []) == (shown.status_code, sent.status_code, decided(house))
+    assert [True, False] == [text in shown.text for text in ("You cannot decide this.", row["summary"])]
 
 
 async def test_the_link_of_a_decided_approval_says_how_it_ended(house: House) -> None:

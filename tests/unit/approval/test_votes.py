@@ -14,6 +14,7 @@ from placet.approval.rules import Answer, Approval, Vote
 from placet.approval.rules.verbs import with_voters
 from placet.approval.states import State
 from placet.contracts.messages import DecisionClaims, Demand, Panel
+from placet.contracts.messages.approvals import Verb
 from placet.domain.deciders import Delegation, Voter
 from placet.domain.directory import Directory
 from placet.domain.votes import last_votes, tally
@@ -465,8 +466,16 @@ def test_nobody_gives_a_place_away_over_another_call() -> None:
 def test_a_place_is_filled_once() -> None:
     """Ada and her delegate together are one approval, in whichever order they vote."""
     approval = delegated(held_by(**TWO_OF_FINANCE), "ada", "carl")
-    assert ("accepted", State.PENDING) == outcome(decide(approval, claims_of(approval, "carl", "approve"), vote("ada")))
     assert ("accepted", State.PENDING) == outcome(decide(approval, claims_of(approval, "ada", "approve"), vote("carl")))
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny", "abstain"])
+def test_what_would_count_for_nothing_is_refused(verb: Verb) -> None:
+    """A delegate whose place was filled by who gave it is told so, and nobody takes their denial for heard."""
+    approval = delegated(held_by(**TWO_OF_FINANCE), "ada", "carl")
+    answer = decide(approval, claims_of(approval, "carl", verb), vote("ada"))
+    told = "Whoever let you decide in their place has voted: your vote adds nothing."
+    assert ("invalid", told) == (answer.outcome, answer.detail)
 
 
 def test_a_second_delegation_replaces_the_first() -> None:

@@ -105,6 +105,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "Somebody else changed the arguments meanwhile. Look at it again.",
     "An answer must say something.",
     "Somebody who holds this conversation's token has voted in person: it adds nothing.",
+    "Whoever let you decide in their place has voted: your vote adds nothing.",
     "Only somebody whose denial decides alone can answer instead of the tool.",
     "This person cannot decide in your place.",
     "You did not say that you are on it.",
