@@ -256,7 +256,6 @@ async def _move(
 ) -> None:
     """Do to the deliveries found for each message what it means for them, and keep it in the history."""
     changed: list[Delivery] = []
-    noted: list[Delivery] = []
     for each, deliveries in zip(arrivals, found, strict=True):
         work.cause = each.cause
         for moved in move(each.message, deliveries, work.now):
@@ -264,11 +263,9 @@ async def _move(
             line = rules.noted(moved.after, work.now)
             if line.changed:
                 _note(work, line)
-                noted.append(line.after)
-            elif moved.changed:
-                changed.append(moved.after)
+            if line.after is not moved.before:
+                changed.append(line.after)
     await store.change(work, changed)
-    await store.note(work, noted)
 
 
 async def _add(work: Work, opened: Iterable[tuple[Cause, Delivery]]) -> None:

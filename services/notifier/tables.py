@@ -9,7 +9,8 @@ from placet.domain.approvers import PERSON
 from placet.notifier.states import MACHINE, State
 from placet.runtime.database import MOMENT, check_states, column, metadata
 
-#: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
+#: Deliveries that a duty looks for again and again, in the words of its statement. Each has an index that holds these
+#: rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
 LATE_ROWS = "pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')"
 STOPPED_ROWS = "pending AND state IN ('due', 'sent') AND card->>'stopped' <> ''"
