@@ -557,7 +557,7 @@ MUTANTS = (
     Mutant(
         "grant-key-maker-revoked",
         "under four eyes somebody's grant lets through what they asked for with a key that they have revoked since",
-        "services/policy/store/grants.py",
+        "services/policy/store/grants.sql",
         " AND (revoked_at IS NULL OR revoked_at > clock_timestamp() - interval '30 days')",
         " AND revoked_at IS NULL",
         ("tests/integration/policy/test_grants.py",),
@@ -709,9 +709,9 @@ MUTANTS = (
     Mutant(
         "use-comes-back-twice",
         "a grant gets a use back as often as it is told that a call did not run",
-        "services/policy/store/grants.py",
-        "            GRANT_USES.c.returned_at.is_(None),\n",
-        "",
+        "services/policy/store/grants.sql",
+        "AND tenant = :tenant AND returned_at IS NULL",
+        "AND tenant = :tenant",
         ("tests/integration/policy/test_grants.py",),
     ),
     Mutant(
@@ -741,9 +741,9 @@ MUTANTS = (
     Mutant(
         "grant-return-tenant",
         "a grant gets a use back because of what another tenant tells",
-        "services/policy/store/grants.py",
-        '            GRANT_USES.c.tenant == sa.bindparam("of_tenant"),\n',
-        "",
+        "services/policy/store/grants.sql",
+        "AND tenant = :tenant AND returned_at IS NULL",
+        "AND :tenant <> '' AND returned_at IS NULL",
         ("tests/integration/policy/test_grants.py",),
     ),
     Mutant(
