@@ -53,6 +53,11 @@ class EmailSettings(Settings):
         default=86_400.0, ge=60, le=2_592_000, description="How long a mailed link decides; never beyond the deadline."
     )
 
+    @property
+    def sends_mails(self) -> bool:
+        """Whether there is a channel `email`."""
+        return bool(self.email_host and self.email_from)
+
 
 class ChannelSettings(SlackSettings, EmailSettings):
     """Where people are told."""
@@ -70,7 +75,7 @@ class ChannelSettings(SlackSettings, EmailSettings):
         Raise SlackMisconfigured or WebhooksInvalid where a file that says so cannot be read.
         """
         kinds = {"log"}
-        if self.email_host and self.email_from:
+        if self.sends_mails:
             kinds.add("email")
         if self.slack().teams:
             kinds.add("slack")

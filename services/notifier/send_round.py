@@ -15,6 +15,9 @@ log = structlog.get_logger(__name__)
 
 Whom = TypeVar("Whom", bound=Hashable)
 
+#: Pause between two looks for what is due, in seconds; also while somebody is awaited.
+LOOK_EVERY_SECONDS = 1.0
+
 
 async def side_by_side(tries: Iterable[Awaitable[None]]) -> None:
     """Return when every try has ended; then raise the first error among them, so that it is loud."""
@@ -24,7 +27,7 @@ async def side_by_side(tries: Iterable[Awaitable[None]]) -> None:
 
 
 async def in_turns(
-    begin: Callable[[Collection[Whom]], Awaitable[Mapping[Whom, Iterable[Awaitable[None]]]]], every_seconds: float
+    begin: Callable[[Collection[Whom]], Awaitable[Mapping[Whom, Iterable[Awaitable[None]]]]],
 ) -> None:
     """Send to everybody in rounds of their own until nothing is left: who is slow keeps nobody else.
 
@@ -45,7 +48,7 @@ async def in_turns(
             if not rounds:
                 break
             ended, _ = await asyncio.wait(
-                rounds, timeout=None if errors else every_seconds, return_when=asyncio.FIRST_COMPLETED
+                rounds, timeout=None if errors else LOOK_EVERY_SECONDS, return_when=asyncio.FIRST_COMPLETED
             )
             for each in ended:
                 del rounds[each]

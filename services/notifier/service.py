@@ -45,6 +45,7 @@ from placet.notifier.falling_back import see_to_untold
 from placet.notifier.key_codes import send_code
 from placet.notifier.quiet_hours import hours_of
 from placet.notifier.rules import IN_PLACE, is_told_at
+from placet.notifier.send_round import LOOK_EVERY_SECONDS
 from placet.notifier.settings import NotifierSettings
 from placet.notifier.stops import tell_stops
 from placet.notifier.store import Claims
@@ -57,8 +58,6 @@ from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 
-#: Pause between two looks for what is due, in seconds.
-LOOK_EVERY_SECONDS = 1.0
 #: Pause between two deletions of old events, in seconds.
 FORGET_EVERY_SECONDS = 600.0
 

@@ -24,8 +24,6 @@ log = structlog.get_logger(__name__)
 #: Events that are sent at once, and how many of them may be of one webhook, which may be silent until its time is over.
 AT_ONCE = 256
 SHARE = 8
-#: Pause between two looks for what is due while some webhook is awaited, in seconds.
-LOOK_EVERY_SECONDS = 1.0
 #: How long a claimed event belongs to its worker: looking up a name and posting fit well within.
 LEASE = timedelta(seconds=4 * TIMEOUT_SECONDS)
 
@@ -40,7 +38,7 @@ class EventWorker:
 
     async def run_once(self) -> int:
         """Send until nothing is due and every try has ended; return 0."""
-        await in_turns(self._begin, LOOK_EVERY_SECONDS)
+        await in_turns(self._begin)
         return 0
 
     async def _begin(self, busy: Collection[str]) -> Mapping[str, Iterable[Awaitable[None]]]:

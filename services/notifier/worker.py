@@ -35,8 +35,6 @@ log = structlog.get_logger(__name__)
 
 #: Cards and mails that are on their way at once, to all places of a kind.
 AT_ONCE = 64
-#: Pause between two looks for what is due while some place is awaited, in seconds.
-LOOK_EVERY_SECONDS = 1.0
 #: How long a claimed card belongs to its worker, and how long a channel may take for it: well within that.
 LEASE_SECONDS = 60.0
 SEND_SECONDS = 20.0
@@ -74,7 +72,7 @@ class Worker:
 
     async def run_once(self) -> int:
         """Send until nothing is due and every try has ended; return 1 if more may be due, else 0."""
-        await in_turns(self._begin, LOOK_EVERY_SECONDS)
+        await in_turns(self._begin)
         return int(self._more)
 
     async def _begin(self, busy: Collection[SharedPlace]) -> Mapping[SharedPlace, Iterable[Awaitable[None]]]:

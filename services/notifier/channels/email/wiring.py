@@ -27,30 +27,8 @@ def email_channel(
     settings: NotifierSettings, units: UnitOfWork, directory: Callable[[], Directory]
 ) -> dict[str, EmailChannel]:
     """Return the channel by its kind; nothing where this installation sends no mails."""
-    post = _post(settings)
-
-    def zone_of(person: str) -> str:
-        found = directory().people.get(person)
-        return found.zone if found else "UTC"
-
-    return {} if post is None else {"email": EmailChannel(units, post, zone_of)}
-
-
-def email_duties(settings: NotifierSettings, units: UnitOfWork) -> Iterator[Duty]:
-    """Yield what is to be done about mails beside sending cards: forgetting old ones."""
-
-    async def forget_old() -> int:
-        async with units.begin() as work:
-            await forget(work, KEEP)
-        return 0
-
-    if settings.email_host and settings.email_from:
-        yield Duty("forget-mails", FORGET_EVERY_SECONDS, forget_old)
-
-
-def _post(settings: NotifierSettings) -> Post | None:
-    if not (settings.email_host and settings.email_from):
-        return None
+    if not settings.sends_mails:
+        return {}
     relay = Relay(
         settings.email_host,
         settings.email_port,
@@ -66,4 +44,22 @@ def _post(settings: NotifierSettings) -> Post | None:
         arguments=settings.email_arguments,
         subject=settings.email_subject,
     )
-    return Post(relay, head, Links(settings.public_url, settings.email_link_seconds), settings.email_bounces)
+    post = Post(relay, head, Links(settings.public_url, settings.email_link_seconds), settings.email_bounces)
+
+    def zone_of(person: str) -> str:
+        found = directory().people.get(person)
+        return found.zone if found else "UTC"
+
+    return {"email": EmailChannel(units, post, zone_of)}
+
+
+def email_duties(settings: NotifierSettings, units: UnitOfWork) -> Iterator[Duty]:
+    """Yield what is to be done about mails beside sending cards: forgetting old ones."""
+
+    async def forget_old() -> int:
+        async with units.begin() as work:
+            await forget(work, KEEP)
+        return 0
+
+    if settings.sends_mails:
+        yield Duty("forget-mails", FORGET_EVERY_SECONDS, forget_old)
