@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 
 from placet.contracts.messages import (
@@ -22,7 +23,7 @@ from placet.contracts.signing import load_signer, load_verifier
 from placet.contracts.topology import queue
 from placet.policy import handlers, records
 from placet.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
-from placet.policy.purging import Purging
+from placet.policy.purging import purge_old
 from placet.policy.settings import PolicySettings
 from placet.policy.trials import Trials
 from placet.runtime.aside import Aside, AsideConsumer
@@ -37,7 +38,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
     """Return policy, ready to run; raise RulebookInvalid for a bad rulebook and OSError where its key is missing."""
     active = ActiveRulebook(settings.rulebook, runtime.units)
     deps = handlers.Deps(active, load_signer(settings.keys, "policy"), load_verifier(settings.keys), runtime.units)
-    purging = Purging(runtime.units.database, active, keep_days=settings.policy_keep_days)
+    purge = partial(purge_old, runtime.units.database, active, timedelta(days=settings.policy_keep_days))
     runtime.units.counts.append(records.count)
     of_calls: dict[type[Message], Handler | Once] = {
         ToolCallProposed: Once(partial(handlers.judge_calls, deps=deps), keyed=True),
@@ -73,7 +74,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
         raw_subscriptions=((queue("policy.trials"), trials),),
         duties=(
             Duty("rulebook", LOOK_EVERY_SECONDS, active.look),
-            Duty("purge", PURGE_EVERY_SECONDS, purging.purge_old),
+            Duty("purge", PURGE_EVERY_SECONDS, purge),
         ),
         drain_seconds=settings.drain_seconds,
     )

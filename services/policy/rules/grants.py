@@ -29,7 +29,7 @@ from placet.domain.grants import beyond
 from placet.domain.votes import groups_needed
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.deciding import decides_alone, voter, would_be_held
-from placet.policy.rules.limits import number_at
+from placet.policy.rules.limits import number_at, value_at
 from placet.policy.rules.model import Effect, Rulebook, Ruling
 from placet.policy.rules.verdicts import Verdict, judge_within
 
@@ -88,7 +88,7 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
         name, _, glob = bound.partition("=")
         path = tuple(name.split("."))
         if glob:
-            before, text = _at(approved, path), _at(asked, path)
+            before, text = value_at(approved, path), value_at(asked, path)
             if isinstance(before, str) and isinstance(text, str) and fits_glob(text, glob):
                 rest = _with(rest, path, before)
             continue
@@ -96,18 +96,11 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
         if most is not None and number is not None:
             if not (number == most or Decimal(0) <= number < most):
                 return False
-            rest = _with(rest, path, _at(approved, path))
+            rest = _with(rest, path, value_at(approved, path))
     try:
         return canonical_text(rest) == canonical_text(dict(approved))
     except NotStrictJson:
         return False
-
-
-def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
-    value: Any = arguments
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def _with(arguments: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:

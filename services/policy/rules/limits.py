@@ -6,7 +6,7 @@ Amounts are decimals from the first to the last step, so that a sum is exact wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
@@ -96,11 +96,17 @@ def _amount(limit: Limit, arguments: Mapping[str, Any]) -> Decimal:
     return value
 
 
-def number_at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Decimal | None:
-    """Return the number at a path of the arguments, exactly as its canonical text says; None where there is none."""
+def value_at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """Return what stands at a path of the arguments; None where nothing does."""
     value: Any = arguments
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def number_at(arguments: Mapping[str, Any], path: Sequence[str]) -> Decimal | None:
+    """Return the number at a path of the arguments, exactly as its canonical text says; None where there is none."""
+    value = value_at(arguments, path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         return None
     # The text of a float is the shortest one that names it, which is how RFC 8785 writes it too.

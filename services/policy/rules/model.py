@@ -73,12 +73,11 @@ class Rule:
     #: The rule decides only while each of them has room for the call.
     limits: tuple[Limit, ...] = ()
 
-    def matches(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> bool:
-        """Tell whether this rule decides the call; raise whatever its condition raises."""
-        return not self.mismatch(call, spec, directory)
-
     def mismatch(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> str:
-        """Return why this rule does not decide the call, for people; empty where it does."""
+        """Return why this rule does not decide the call, for people; empty where it does.
+
+        Raise whatever its condition raises.
+        """
         if call.tool not in self.tools:
             return "it is for other tools"
         for what, name, glob in (("agent", call.agent, self.agent), ("tenant", call.tenant, self.tenant)):
