@@ -5,7 +5,7 @@ One place for all five endings, so that no approval can close without its call b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -28,7 +28,7 @@ def close(
     *,
     actor: str,
     signer: Signer,
-    votes: Sequence[Vote] = (),
+    votes: Sequence[Vote],
     **more: Any,
 ) -> None:
     """Record that a pending approval was closed by `event`, and tell everybody, also how each person voted.
@@ -38,6 +38,21 @@ def close(
     record(work, approval, event, actor=actor, before=State.PENDING, **more)
     tell(work, approval, notices.closed(approval, votes))
     tell(work, approval, *(signed(each, signer, work.now) for each in notices.watched(approval)))
+
+
+def close_all(
+    work: Work,
+    ended: Sequence[Approval],
+    event: Event,
+    *,
+    actor: str,
+    signer: Signer,
+    votes: Mapping[str, Sequence[Vote]],
+) -> None:
+    """End the calls of approvals that `event` has closed, and tell everybody; `votes` are those on each, by its id."""
+    for approval in ended:
+        end_call(work, approval, signer)
+        close(work, approval, event, actor=actor, signer=signer, votes=votes.get(approval.approval_id, ()))
 
 
 def end_call(

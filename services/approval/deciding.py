@@ -248,8 +248,7 @@ def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str
     if after.closed_at is None:
         more["reason"] = claims.reason
     if after.arguments_revision != before.arguments_revision:
-        found = edits.differences(before.call, after.call)
-        more["differences"] = [each.as_json() for each in found]
+        more["differences"] = edits.differences(before.call, after.call)
     if after.expires_at != before.expires_at:
         more["expires_at"] = after.expires_at.isoformat()
     return more

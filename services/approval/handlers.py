@@ -10,7 +10,7 @@ from placet.approval import closing, deciding, notices, rules, store
 from placet.approval.deciding import Made, Sent
 from placet.approval.quota import Quota, count_refused
 from placet.approval.rules import Approval, Withdrawal, read_claims
-from placet.approval.states import Event
+from placet.approval.states import EDIT_MACHINE, Event
 from placet.contracts.errors import Poison, Transient
 from placet.contracts.ids import new_id
 from placet.contracts.messages import (
@@ -98,8 +98,7 @@ async def _answer_known(opening: Approval, cause: Cause, deps: Deps) -> None:
         closed = rules.withdrawn(opening, withdrawal, opening.created_at)
         if await store.add_closed(work.connection, closed):
             closing.record_opening(work, opening)
-            closing.end_call(work, closed, deps.signer)
-            closing.close(work, closed, Event.WITHDRAW, actor="agent", signer=deps.signer)
+            closing.close_all(work, [closed], Event.WITHDRAW, actor="agent", signer=deps.signer, votes={})
 
 
 async def decide_approvals(arrivals: Sequence[Arrival[DecideApproval]], work: Work, deps: Deps) -> None:
@@ -173,7 +172,8 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     edit = await store.load_edit(work.connection, judged.tenant, judged.edit_id)
     if approval is None or edit is None or edit.approval_id != approval.approval_id:
         raise Poison(f"edit {judged.edit_id} was never asked")
-    if rules.edits.is_over(edit):
+    # Policy's answer comes too late, because one came before.
+    if edit.state in EDIT_MACHINE.final:
         return
     message = deciding.asked_by(edit, judged.tenant)
     sent = Sent(message, read_claims(message, deps.verifier), work.cause)
@@ -229,14 +229,10 @@ async def _withdraw(
     pending, late = rules.part(approvals, Event.WITHDRAW)
     waiting = [each for each in pending if withdrawal.takes(each)]
     ends = await store.save_withdrawn(work.connection, waiting, withdrawal)
+    ended = [rules.withdrawn(each, withdrawal, at) for each, at in zip(waiting, ends, strict=True)]
     votes = await store.votes_on(work.connection, waiting)
-    for approval, closed_at in zip(waiting, ends, strict=True):
-        ended, cast = rules.withdrawn(approval, withdrawal, closed_at), votes.get(approval.approval_id, ())
-        closing.end_call(work, ended, deps.signer)
-        closing.close(work, ended, Event.WITHDRAW, actor=actor, signer=deps.signer, votes=cast)
-    for approval in late:
-        closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="late")
-    for approval in pending:
-        if approval not in waiting:
-            closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="kept")
+    closing.close_all(work, ended, Event.WITHDRAW, actor=actor, signer=deps.signer, votes=votes)
+    for outcome, left in (("late", late), ("kept", [each for each in pending if not withdrawal.takes(each)])):
+        for approval in left:
+            closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome=outcome)
     return approvals

@@ -20,10 +20,7 @@ async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
     async with units.begin() as work:
         expired = await store.expire_overdue(work.connection, most)
         votes = await store.votes_on(work.connection, expired)
-        for approval in expired:
-            cast = votes.get(approval.approval_id, ())
-            closing.end_call(work, approval, signer)
-            closing.close(work, approval, Event.TIME_OUT, actor="clock", signer=signer, votes=cast)
+        closing.close_all(work, expired, Event.TIME_OUT, actor="clock", signer=signer, votes=votes)
         if expired:
             points.reached("approval.expiring")
     return len(expired)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from placet.approval.rules.approval import Approval
-from placet.approval.states import EDIT_MACHINE, EditEvent, EditState
+from placet.approval.states import EditState
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
 from placet.contracts.errors import PlacetError
 from placet.contracts.messages import DecisionClaims, Edited, EditJudged, ToolCall
@@ -39,21 +39,6 @@ class Edit:
     signed: str
     #: The gateway instance that waits for the answer.
     answer_to: str
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One place where two argument records differ; an absent value is left out of `as_json`."""
-
-    #: JSON pointer.
-    at: str
-    before: Any
-    after: Any
-
-    def as_json(self) -> dict[str, Any]:
-        """Return {at, before?, after?}."""
-        values = {"before": self.before, "after": self.after}
-        return {"at": self.at} | {name: value for name, value in values.items() if value is not _ABSENT}
 
 
 _ABSENT = object()
@@ -100,50 +85,35 @@ def _changes(call: ToolCall) -> list[ArgumentsChange]:
     return [ArgumentsChange(person=edited.person, reason=edited.reason, arguments=call.shown_arguments)]
 
 
-def is_over(edit: Edit) -> bool:
-    """Tell whether policy's answer comes too late, because one came before."""
-    return edit.state in EDIT_MACHINE.final
-
-
-def ended(edit: Edit, *, accepted: bool) -> Edit:
-    """Return an edit as its answer leaves it; raise ExpectedRace where it had one before."""
-    return replace(edit, state=EDIT_MACHINE.next_state(edit.state, EditEvent.ACCEPT if accepted else EditEvent.REFUSE))
-
-
 def shown(call: ToolCall, judged: EditJudged) -> ToolCall | None:
     """Return a changed call with what people may see of it as policy says; None where that is not the call's."""
     text = judged.shown_arguments
     try:
         if text and is_redaction(parse_arguments(text), parse_arguments(call.arguments)):
-            return call.model_copy(update={"shown_arguments": text, "edited": _told(call, text)})
+            return call.model_copy(update={"shown_arguments": text})
     except NotStrictJson:
         return None
     return None
 
 
-def _told(call: ToolCall, shown: str) -> Edited | None:
-    """Return what was changed about a call, its last edit with what people may see of it."""
-    if call.edited is None:
-        return None
-    last = ArgumentsChange(person=call.edited.person, reason=call.edited.reason, arguments=shown)
-    return call.edited.model_copy(update={"changes": [*call.edited.changes, last]})
-
-
 def applied(approval: Approval, call: ToolCall, summary: str) -> Approval:
     """Return the approval with other arguments: a new digest, a new card, and no votes any more."""
     number, revision = approval.arguments_revision + 1, approval.revision + 1
-    if call.edited is not None:
-        call = call.model_copy(update={"edited": call.edited.model_copy(update={"revision": revision})})
+    if (edited := call.edited) is not None:
+        last = ArgumentsChange(person=edited.person, reason=edited.reason, arguments=call.shown_arguments)
+        kept = {"changes": [*edited.changes, last], "revision": revision}
+        call = call.model_copy(update={"edited": edited.model_copy(update=kept)})
     return replace(approval, call=call, summary=summary, arguments_revision=number, revision=revision, seats=None)
 
 
-def differences(before: ToolCall, after: ToolCall) -> list[Difference]:
-    """Return where the arguments of two calls differ, in the order of their pointers. Lists are compared as wholes.
+def differences(before: ToolCall, after: ToolCall) -> list[dict[str, Any]]:
+    """Return where the arguments of two calls differ, each as {at, before?, after?}, in the order of their pointers.
 
-    What stands in a difference is what people may see: of a redacted value only that it changed.
+    Lists are compared as wholes. What stands in a difference is what people may see: of a redacted value only that it
+    changed.
     """
     sides = (_Side.of(before), _Side.of(after))
-    return sorted(_differences((), *sides), key=lambda each: each.at)
+    return sorted(_differences((), *sides), key=lambda each: str(each["at"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +137,13 @@ class _Side:
         return isinstance(self.real, dict) and isinstance(self.shown, dict)
 
 
-def _differences(steps: tuple[str, ...], before: _Side, after: _Side) -> Iterator[Difference]:
+def _differences(steps: tuple[str, ...], before: _Side, after: _Side) -> Iterator[dict[str, Any]]:
     if before.is_open and after.is_open:
         for name in before.real.keys() | after.real.keys():
             yield from _differences((*steps, name), before.at(name), after.at(name))
     elif _form(before.real) != _form(after.real):
-        yield Difference(pointer(steps), before.shown, after.shown)
+        values = {"at": pointer(steps), "before": before.shown, "after": after.shown}
+        yield {name: value for name, value in values.items() if value is not _ABSENT}
 
 
 def _form(value: Any) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from placet.approval.rules import Answer, Approval, Decision, Edit, Vote, Withdrawal
-from placet.approval.rules.edits import differences, ended
+from placet.approval.rules.edits import differences
+from placet.approval.states import EDIT_MACHINE, EditEvent
 from placet.approval.store.values import (
     Earlier,
     Reading,
@@ -153,10 +154,10 @@ async def end_edit(
         QUERIES.end_edit,
         tenant=judged.tenant,
         edit_id=edit.edit_id,
-        state=ended(edit, accepted=after is not None).state,
+        state=EDIT_MACHINE.next_state(edit.state, EditEvent.ACCEPT if after else EditEvent.REFUSE),
         detail="" if after else answer.detail,
         shown_arguments=after.call.shown_arguments if after else None,
-        differences=[each.as_json() for each in differences(before.call, after.call)] if after else [],
+        differences=differences(before.call, after.call) if after else [],
         rulebook_digest=judged.rulebook_digest,
         judged_at=now,
     )

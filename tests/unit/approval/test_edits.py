@@ -284,7 +284,7 @@ def test_differences_tell_of_a_hidden_value_only_that_it_changed() -> None:
         {"at": "/card/number", "before": REDACTED, "after": REDACTED},
         {"at": "/key", "after": REDACTED},
         {"at": "/pins", "before": REDACTED},
-    ] == [each.as_json() for each in edits.differences(before, after)]
+    ] == edits.differences(before, after)
 
 
 def test_differences_name_each_place() -> None:
@@ -296,7 +296,7 @@ def test_differences_name_each_place() -> None:
         {"at": "/b/c", "before": [1, 2], "after": [2]},
         {"at": "/e", "before": "x"},
         {"at": "/f~1g", "after": None},
-    ] == [each.as_json() for each in edits.differences(before, after)]
+    ] == edits.differences(before, after)
 
 
 @pytest.mark.parametrize(("was", "now"), [([0, {"force": 1}], [0, {"force": True}]), ([False], [0]), (1, True)])
@@ -304,7 +304,7 @@ def test_a_number_in_place_of_a_truth_value_is_a_difference(was: Any, now: Any) 
     """The digests differ, and so what is told: an editor who made a 1 of true changed it, however deep it stands."""
     before, after = a_call(arguments={"flags": was, "a": [1, None]}), a_call(arguments={"flags": now, "a": [1, None]})
     assert [canonical_text([{"at": "/flags", "before": was, "after": now}])] == [
-        canonical_text([each.as_json()]) for each in edits.differences(before, after)
+        canonical_text([each]) for each in edits.differences(before, after)
     ]
 
 
