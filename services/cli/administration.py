@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from placet.cli.client import call, url_beside
-from placet.cli.output import Json, err, fail, out, show_json
+from placet.cli.output import Json, err, fail, out, show_json, tell
 from placet.cli.resources import LIMIT, After, Id, Limit, Resource, show_page
 
 calls = Resource("tool-calls", "List and show tool calls, and resolve those of unknown outcome.")
@@ -123,10 +123,7 @@ def resolve(
         fail("say what you found: --ran or --did-not-run", code=2)
     body = {"outcome": "ran" if ran else "did_not_run", "note": note}
     answer = call("POST", f"/v1/tool-calls/{call_id}/resolution", json=body)
-    if json:
-        show_json(answer)
-    else:
-        out.print(f"{answer['outcome']} of {call_id} is on its way")
+    tell(answer, f"{answer['outcome']} of {call_id} is on its way", json=json)
 
 
 @conversations.app.command("list")
@@ -148,10 +145,7 @@ def say(conversation_id: Id, text: Annotated[str, typer.Argument()], *, json: Js
     """Answer in a conversation that you hold."""
     body = {"text": text, "author": "operator"}
     posted = call("POST", f"/v1/conversations/{conversation_id}/messages", json=body)
-    if json:
-        show_json(posted)
-    else:
-        out.print(f"said in {conversation_id}")
+    tell(posted, f"said in {conversation_id}", json=json)
 
 
 @keys.app.command()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table, show_whole
+from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table, show_whole, tell
 from placet.cli.resources import LIMIT, After, Limit, show_page
 from placet.cli.workspace import asked_entries, headline, show_entries
 from placet.contracts.canonical import NotStrictJson, parse_arguments, readable_text
@@ -268,10 +268,7 @@ def _decide(
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= _given({"reason": reason, "restored_at": approval.get("restored_at")}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
-    if json:
-        show_json(answer)
-    else:
-        out.print(answer.get("state", "sent; the answer takes its time"))
+    tell(answer, answer.get("state", "sent; the answer takes its time"), json=json)
 
 
 def _question(verb: str, left_out: Sequence[str]) -> str:

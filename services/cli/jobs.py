@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from placet.cli.client import TIMEOUT_SECONDS, address, call, client, problem_line
-from placet.cli.output import Json, fail, out, show_json, show_whole
+from placet.cli.output import Json, fail, out, show_json, show_whole, tell
 from placet.cli.resources import Id, Resource
 from placet.runtime.urls import redacted_url
 
@@ -62,10 +63,7 @@ def cancel(thing: Id, *, json: Json = False) -> None:
     found = call("POST", f"/v1/jobs/{thing}/cancel")
     if found["state"] in OVER:
         fail(f"job {thing} has ended already: it is {found['state']}")
-    if json:
-        show_json(found)
-    else:
-        out.print(f"cancellation of {thing} is on its way")
+    tell(found, f"cancellation of {thing} is on its way", json=json)
 
 
 @jobs.app.command("run")
@@ -167,13 +165,7 @@ def _follow(job_id: str, after: int, *, json: bool) -> str:
             if not away:
                 typer.echo(f"no answer from {redacted_url(address())}, trying again: {type(error).__name__}", err=True)
             away = True
-        _pause()
-
-
-def _pause() -> None:
-    import time
-
-    time.sleep(1.0)
+        time.sleep(1.0)
 
 
 def _show(item: dict[str, Any], *, json: bool) -> None:

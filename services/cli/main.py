@@ -14,7 +14,7 @@ from placet.cli import approvals, audit, jobs, receipts, retention, rulebook, sl
 from placet.cli.administration import NOUNS
 from placet.cli.backup.command import backup, restore
 from placet.cli.chat import chat
-from placet.cli.output import Json, fail, out, progress, show_json, tell_error
+from placet.cli.output import Json, fail, progress, show_json, tell, tell_error
 from placet.cli.verify.command import verify
 
 app = typer.Typer(
@@ -132,10 +132,9 @@ def migrate(*, json: Json = False) -> None:
             made = create_keys(settings.keys)
     except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
         fail(redacted_error(error))
-    if json:
-        show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})
-    else:
-        out.print(f"database at {after}" + ("" if before == after else f" (was {before or 'empty'})"))
+    was = "" if before == after else f" (was {before or 'empty'})"
+    told = {"before": before, "after": after, "signing_keys_created": [path.name for path in made]}
+    tell(told, f"database at {after}{was}", json=json)
 
 
 def _refuse_unknown_settings() -> None:

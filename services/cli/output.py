@@ -53,6 +53,11 @@ def show_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
+def tell(answer: Any, line: str, *, json: bool) -> None:
+    """Print what was answered to a request: as JSON for programs, as a line for people."""
+    show_json(answer) if json else out.print(line)
+
+
 def show_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     """Print rows as a table; an empty list says so."""
     if not rows:

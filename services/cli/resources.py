@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, out, show_json, show_table, show_whole
+from placet.cli.output import Json, out, show_json, show_table, show_whole, tell
 
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
 After = Annotated[str, typer.Option("--cursor", help="Where the last page ended.")]
@@ -94,7 +94,5 @@ class Resource:
         @self.app.command(name, help=summary)
         def act_on(thing: Id, *, json: Json = False) -> None:
             answer = call(method, f"/v1/{self.path}/{thing}{suffix}")
-            if json:
-                show_json(answer or {"id": thing, "state": f"{name}d" if name[-1] == "e" else f"{name}ed"})
-            else:
-                out.print((said if isinstance(said, str) else said(answer)).replace("{id}", thing))
+            line = (said if isinstance(said, str) else said(answer)).replace("{id}", thing)
+            tell(answer or {"id": thing, "state": f"{name}d" if name[-1] == "e" else f"{name}ed"}, line, json=json)

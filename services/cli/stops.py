@@ -7,14 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, fail, out, show_json
-from placet.cli.resources import LIMIT, After, Id, Limit, show_page
+from placet.cli.output import Json, fail, tell
+from placet.cli.resources import Id, Resource
 
-app = typer.Typer(help="Stop calls at once, and list what is stopped.")
-_COLUMNS = ["id", "state", "tenant", "tool", "agent", "reason", "stopped_by", "stopped_at", "resumed_by", "genuine"]
+stops = Resource("stops", "Stop calls at once, and list what is stopped.")
+stops.list(
+    "List emergency stops, newest first.",
+    ["id", "state", "tenant", "tool", "agent", "reason", "stopped_by", "stopped_at", "resumed_by", "genuine"],
+    states="active, resumed or all.",
+    state="active",
+)
+app = stops.app
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, no_args_is_help=False)
 def stop(  # noqa: PLR0913 - each is an option
     context: typer.Context,
     tool: Annotated[str, typer.Option(help="Calls of this tool, of your tenant.")] = "",
@@ -40,23 +46,7 @@ def stop(  # noqa: PLR0913 - each is an option
         fail("say why: --reason TEXT", code=2)
     asked = {**given, "reason": reason, "by_another": by_another, "anyway": anyway}
     made = call("POST", "/v1/stops", json=asked)
-    if json:
-        show_json(made)
-    else:
-        out.print(f"stopped; lift it with: placet resume {made['id']}")
-
-
-@app.command("list")
-def list_stops(
-    state: Annotated[str, typer.Option(help="active, resumed or all.")] = "active",
-    limit: Limit = LIMIT,
-    cursor: After = "",
-    *,
-    json: Json = False,
-) -> None:
-    """List emergency stops, newest first."""
-    asked = {"state": "" if state == "all" else state}
-    show_page("/v1/stops", asked, _COLUMNS, limit=limit, cursor=cursor, json=json)
+    tell(made, f"stopped; lift it with: placet resume {made['id']}", json=json)
 
 
 def resume(
@@ -64,7 +54,4 @@ def resume(
 ) -> None:
     """Lift an emergency stop: such calls may run again from now on."""
     lifted = call("POST", f"/v1/stops/{stop_id}/resume", json={"reason": reason})
-    if json:
-        show_json(lifted)
-    else:
-        out.print(f"{stop_id} is lifted")
+    tell(lifted, f"{stop_id} is lifted", json=json)

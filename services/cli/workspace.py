@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, at_terminal, fail, out, show_json, show_table, spoken
+from placet.cli.output import Json, at_terminal, fail, out, show_json, show_table, spoken, tell
 from placet.domain.card_text import visible
 from placet.domain.cut_diff import not_shown
 
@@ -58,10 +58,7 @@ def diff(
 def propose(conversation_id: ConversationId, *, json: Json = False) -> None:
     """Have what is staged decided now; an approval opens."""
     answer = call("POST", f"/v1/conversations/{conversation_id}/workspace/propose")
-    if json:
-        show_json(answer)
-    else:
-        out.print("asked: the approval opens in a moment")
+    tell(answer, "asked: the approval opens in a moment", json=json)
 
 
 @app.command()
@@ -81,10 +78,7 @@ def discard(
         if not typer.confirm("Throw all of it away?"):
             fail("nothing was thrown away")
     answer = call("POST", f"{path}/discard", json={"reason": reason} if reason else {})
-    if json:
-        show_json(answer)
-    else:
-        out.print("asked: it is thrown away in a moment")
+    tell(answer, "asked: it is thrown away in a moment", json=json)
 
 
 def headline(workspace: dict[str, Any]) -> str:

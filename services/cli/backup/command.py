@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from placet.cli.output import Json, fail, out, progress, show_json
+from placet.cli.output import Json, fail, out, progress, show_json, tell
 
 if TYPE_CHECKING:
     import psycopg
@@ -58,10 +58,7 @@ def backup(folder: Folder, *, data: Data = None, json: Json = False) -> None:
         shutil.rmtree(part, ignore_errors=True)
         fail(redacted_error(error))
     size = (folder / _DUMP).stat().st_size
-    if json:
-        show_json({**about, "folder": str(folder), "bytes": size})
-    else:
-        out.print(f"backed up into {folder} ({size:,} bytes)")
+    tell({**about, "folder": str(folder), "bytes": size}, f"backed up into {folder} ({size:,} bytes)", json=json)
 
 
 def _snapshot_of(connection: psycopg.Connection) -> str:
