@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placet.cli.client import url_beside
+from placet.cli.client import at_database, url_beside
 from placet.cli.output import Json, fail, out, show_json
+
+if TYPE_CHECKING:
+    from placet.runtime.database import Database
 
 app = typer.Typer(no_args_is_help=True, help="Export the history with its signed chain, and verify it.")
 
@@ -40,22 +44,20 @@ def export(
     1 where no key verifies some blocks, whose rows are printed as they stand, and where somebody was erased a moment
     ago, and what says so is not sealed yet: nobody could verify that.
     """
-    database, keys = beside(data, database, keys)
-    if not database:
-        fail("--database or PLACET_DATABASE_URL says where the history is, or --data the folder of `placet up`", code=2)
-
+    url, keys = beside(data, database, keys)
     check, unproved = _check_of(tenant, keys, {}), list[int]()
 
-    async def run() -> None:
-        async for token, rows, number, proved in _blocks(database, tenant, keys, unproved=True):
-            check.follow(token, rows)
-            unproved.extend(() if proved else (number,))
-            for place, row in enumerate(rows):
-                told = {"row": row.line, "salt": row.salt, "said": row.said, "place": [number, place]}
-                typer.echo(jsons.dumps(told, ensure_ascii=False))
-            typer.echo(jsons.dumps({"checkpoint": token}))
+    async def run(house: Database) -> None:
+        async with aclosing(_blocks(house, tenant, keys, unproved=True)) as blocks:
+            async for token, rows, number, proved in blocks:
+                check.follow(token, rows)
+                unproved.extend(() if proved else (number,))
+                for place, row in enumerate(rows):
+                    told = {"row": row.line, "salt": row.salt, "said": row.said, "place": [number, place]}
+                    typer.echo(jsons.dumps(told, ensure_ascii=False))
+                typer.echo(jsons.dumps({"checkpoint": token}))
 
-    _run(run())
+    at_database(url, run)
     if unproved:
         which = f"{len(unproved)} blocks from {unproved[0]} to {unproved[-1]}"
         fail(f"no key here verifies {which}: a copy of the public keys from before one was taken back does (--keys)")
@@ -90,7 +92,7 @@ def verify(
         if file is not None:
             _verify_file(file, keys, checks)
         elif database:
-            _run(_verify_database(database, keys, checks))
+            at_database(database, lambda house: _verify_database(house, keys, checks))
         else:
             fail("name a file, or a database with --database or --data", code=2)
         if kept:
@@ -241,47 +243,31 @@ def _block_of(token: str, keys: Path | None) -> Any:
         fail(f"a checkpoint: {error}")
 
 
-def _run(work: Any) -> None:
-    import asyncio
-
-    from placet.runtime.driver import DatabaseError
-
-    try:
-        asyncio.run(work)
-    except (DatabaseError, OSError) as error:
-        fail(str(error) or type(error).__name__)
-
-
 async def _blocks(
-    url: str, tenant: str, keys: Path | None, *, unproved: bool = False
-) -> AsyncIterator[tuple[str, list[Any], int, bool]]:
+    database: Database, tenant: str, keys: Path | None, *, unproved: bool = False
+) -> AsyncGenerator[tuple[str, list[Any], int, bool]]:
     """Yield each token with its rows, its number, and whether a key verifies it; rows of others where asked for."""
     from placet.contracts.chain import Row, read_checkpoint
     from placet.contracts.signing import BadSignature
     from placet.gateway.audit import store
-    from placet.runtime.database import Database
 
-    verifier, database = _verifier(keys), Database(url, service="gateway", pool_size=1, answer_seconds=None)
-    passed: dict[str, int] = {}
-    try:
-        async with database.transaction() as connection:
-            await store.read_whole(connection)
-            async for number, token in store.each_token(connection, tenant):
-                try:
-                    block = read_checkpoint(verifier, token)
-                except BadSignature:
-                    upto = _upto_said(token) if unproved else {}
-                    yield token, await store.load_rows(connection, tenant, passed, upto), number, False
-                    passed |= {service: max(row_id, passed.get(service, 0)) for service, row_id in upto.items()}
-                    continue
-                passed = dict(block.upto)
-                if block.number != number:
-                    # Under another number than was signed: no row fits it.
-                    yield token, [Row("", None, None)], block.number, True
-                    continue
-                yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number, True
-    finally:
-        await database.close()
+    verifier, passed = _verifier(keys), dict[str, int]()
+    async with database.transaction() as connection:
+        await store.read_whole(connection)
+        async for number, token in store.each_token(connection, tenant):
+            try:
+                block = read_checkpoint(verifier, token)
+            except BadSignature:
+                upto = _upto_said(token) if unproved else {}
+                yield token, await store.load_rows(connection, tenant, passed, upto), number, False
+                passed |= {service: max(row_id, passed.get(service, 0)) for service, row_id in upto.items()}
+                continue
+            passed = dict(block.upto)
+            if block.number != number:
+                # Under another number than was signed: no row fits it.
+                yield token, [Row("", None, None)], block.number, True
+                continue
+            yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number, True
 
 
 def _upto_said(token: str) -> dict[str, int]:
@@ -295,35 +281,31 @@ def _upto_said(token: str) -> dict[str, int]:
     return {}
 
 
-async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) -> None:
+async def _verify_database(database: Database, keys: Path | None, checks: dict[str, Any]) -> None:
     from placet.gateway.audit import store
-    from placet.runtime.database import Database
 
-    database = Database(url, service="gateway", pool_size=1, answer_seconds=None)
-    try:
-        async with database.transaction() as connection:
-            # Before the chains: what is sealed meanwhile is in them then.
-            await store.read_whole(connection)
-            passed, tenants = await store.sealed_upto(connection), await store.list_tenants(connection)
-        for tenant in tenants:
-            check = _check_of(tenant, keys, checks)
-            async for token, rows, *_ in _blocks(url, tenant, keys):
+    async with database.transaction() as connection:
+        # Before the chains: what is sealed meanwhile is in them then.
+        await store.read_whole(connection)
+        passed, tenants = await store.sealed_upto(connection), await store.list_tenants(connection)
+    for tenant in tenants:
+        check = _check_of(tenant, keys, checks)
+        async with aclosing(_blocks(database, tenant, keys)) as blocks:
+            async for token, rows, *_ in blocks:
                 check.follow(token, rows)
-            async with database.transaction() as connection:
-                strays = await store.count_strays(connection, tenant, check.first.after if check.first else {})
-                upto = check.last.upto if check.last else {}
-                # Sealed or not: erasures are among what the gateway wrote since.
-                check.note_erasures(await store.load_rows(connection, tenant, upto, {"gateway": 2**63 - 1}))
-                unsealed = await store.load_rows(connection, tenant, upto, passed)
-                check.unsealed, check.unsealed_seconds = await store.count_unsealed(connection, tenant, passed)
-            check.problems += [
-                f"{count} rows of {service} stand before the beginning of the chain: they were inserted"
-                for service, count in strays.items()
-            ]
-            if unsealed:
-                check.problems.append(f"{len(unsealed)} rows stand before the end of the chain and are in no block")
-    finally:
-        await database.close()
+        async with database.transaction() as connection:
+            strays = await store.count_strays(connection, tenant, check.first.after if check.first else {})
+            upto = check.last.upto if check.last else {}
+            # Sealed or not: erasures are among what the gateway wrote since.
+            check.note_erasures(await store.load_rows(connection, tenant, upto, {"gateway": 2**63 - 1}))
+            unsealed = await store.load_rows(connection, tenant, upto, passed)
+            check.unsealed, check.unsealed_seconds = await store.count_unsealed(connection, tenant, passed)
+        check.problems += [
+            f"{count} rows of {service} stand before the beginning of the chain: they were inserted"
+            for service, count in strays.items()
+        ]
+        if unsealed:
+            check.problems.append(f"{len(unsealed)} rows stand before the end of the chain and are in no block")
 
 
 def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:

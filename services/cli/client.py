@@ -1,16 +1,20 @@
-"""The gateway's API as the command line uses it."""
+"""The gateway's API, and the database beside it, as the command line uses them."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from placet.cli.output import fail
 from placet.runtime.urls import redacted_url
+
+if TYPE_CHECKING:
+    from placet.runtime.database import Database
 
 #: Longest wait for an answer, in seconds; a decision waits up to 5 at the gateway.
 TIMEOUT_SECONDS = 15.0
@@ -51,6 +55,32 @@ def url_beside(data: Path) -> str:
     from placet.embedded.local_postgres import running_url
 
     return running_url(data.resolve() / "postgres") or fail(f"no `placet up` runs in {data}", code=2)
+
+
+def at_database(url: str, work: Callable[[Database], Coroutine[Any, Any, Any]]) -> Any:
+    """Return what is done at a database; what goes wrong there ends the command with one line."""
+    import asyncio
+
+    from placet.contracts.errors import PlacetError
+    from placet.runtime.database import Database
+    from placet.runtime.driver import DatabaseError
+
+    if not url:
+        fail(
+            "--database or PLACET_DATABASE_URL says where the database is, or --data the folder of `placet up`", code=2
+        )
+
+    async def run() -> Any:
+        database = Database(url, service="gateway", pool_size=2, answer_seconds=None)
+        try:
+            return await work(database)
+        finally:
+            await database.close()
+
+    try:
+        return asyncio.run(run())
+    except (DatabaseError, OSError, PlacetError) as error:
+        fail(str(error) or type(error).__name__)
 
 
 def refuse_no_token(token: str) -> None:

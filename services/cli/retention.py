@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.audit import DatabaseUrl, Keys, beside
-from placet.cli.client import url_beside
-from placet.cli.output import Json, fail, out, show_json
+from placet.cli.client import at_database, url_beside
+from placet.cli.output import Json, fail, out, show_json, tell
 
 person = typer.Typer(no_args_is_help=True, help="Erase a person's data.")
 
@@ -60,11 +59,9 @@ def purge(  # noqa: PLR0913 - each is an option
     # What is told beside the counts goes where it is in nobody's way.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     verifier = verifier_of(keys or Settings().keys) if "history" in given else None
-    gone = _run(database, lambda found: purge_now(found, Keep(**given), verifier))
-    if json:
-        show_json(gone)
-    else:
-        out.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in gone.items()) + " deleted")
+    gone = at_database(database, lambda found: purge_now(found, Keep(**given), verifier))
+    counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in gone.items())
+    tell(gone, f"{counted} deleted", json=json)
     if "history" in given and verifier is None:
         fail("the history stays: --keys, or PLACET_KEYS, names the folder of the public keys that verify its blocks")
 
@@ -92,7 +89,7 @@ def _stay(database: str, keys: Path | None) -> None:
             with suppress(asyncio.CancelledError):
                 await duty
 
-    _run(database, purging)
+    at_database(database, purging)
 
 
 @person.command("erase")
@@ -117,7 +114,7 @@ def erase_person(
     if not yes and not typer.confirm(f"Erase {who} for good?", default=False):
         fail("nothing was erased")
     database = database if data is None else url_beside(data)
-    done = _run(database, lambda found: erase(found, who))
+    done = at_database(database, lambda found: erase(found, who))
     if not done.pseudonym and not done.left:
         fail(f"nothing here has the name {who}: nothing was erased")
     if json:
@@ -131,27 +128,3 @@ def erase_person(
             out.print(f"not deleted, because something goes on or waits there: {place}")
     if done.left:
         raise typer.Exit(1)
-
-
-def _run(url: str, work: Any) -> Any:
-    from placet.contracts.errors import PlacetError
-    from placet.runtime.database import Database
-    from placet.runtime.driver import DatabaseError
-
-    if not url:
-        fail(
-            "--database or PLACET_DATABASE_URL says where the database is, or --data the folder of `placet up`", code=2
-        )
-
-    async def run() -> Any:
-        database = Database(url, service="gateway", pool_size=2, answer_seconds=None)
-        try:
-            doing: Coroutine[Any, Any, Any] = work(database)
-            return await doing
-        finally:
-            await database.close()
-
-    try:
-        return asyncio.run(run())
-    except (DatabaseError, OSError, PlacetError) as error:
-        fail(str(error) or type(error).__name__)
