@@ -7,14 +7,11 @@ alone must say.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -33,12 +30,14 @@ from placet.contracts.messages import (
 from placet.contracts.permit import MAY_HAVE_RUN, permit_id
 from placet.deploy.migrations import RESTORING
 from placet.runtime.outbox import outgoing
+from placet.runtime.queries import load_queries
 
 #: Who did it, in histories and answers.
 ACTOR = "restore"
 RESTORED = "The database was restored from a backup before it had its answer."
 LOST = "The call has ended, and its answer was lost when the system was restored from a backup."
 _RESULTS = "agent.tool-results"
+_QUERIES = load_queries(__file__, "settling.sql")
 #: Of a call whose pool no row tells, and that no executor looks after.
 _NO_POOL = "default"
 
@@ -163,13 +162,7 @@ def _emit(cursor: psycopg.Cursor[DictRow], service: LiteralString, message: Mess
     )
 
 
-@cache
-def _statements() -> Mapping[str, LiteralString]:
-    text = Path(__file__).with_suffix(".sql").read_text()
-    # Of a file of our own.
-    return dict(re.findall(r"(?ms)^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", text))
-
-
 def statement(name: str) -> LiteralString:
     """Return one of the statements of `settling.sql` by its name."""
-    return _statements()[name]
+    # Of a file of our own.
+    return cast("LiteralString", getattr(_QUERIES, name).source)

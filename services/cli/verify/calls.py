@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from placet.cli.verify.scene import AT_ONCE, Row, Scene, an_id, at_once, judged, not_tried, refused, rests, says, soon
+from placet.cli.verify.scene import AT_ONCE, Row, Scene, at_once, judged, not_tried, refused, rests, says, soon
+from placet.contracts.ids import new_id
 
 _NO_TOOL = "placet_verify_no_such_tool"
 
@@ -127,7 +128,7 @@ def _not_counting(scene: Scene, card: dict[str, Any], path: str, rule: dict[str,
     wrong = [deny | {"decision": "none"}, deny | {"arguments": []}, deny | {"confirmed": True}, {"decision": "deny"}]
     answers = [scene.ask("POST", path, json=body) for body in wrong]
     yield _by_who_may("arguments", "decisions that are none", answers, (400, 422))
-    found = scene.ask("POST", f"/v1/approvals/{an_id()}/decisions", json=deny)
+    found = scene.ask("POST", f"/v1/approvals/{new_id()}/decisions", json=deny)
     yield _by_who_may("tenant", "a decision about an approval that nobody has", [found], (404,))
     waits = [each["state"] for each in scene.shown()["approvals"] if each["id"] == card["id"]]
     yield judged("forge", "what waits after all that", ", ".join(waits) or "it is over", held=waits == ["pending"])
@@ -175,7 +176,7 @@ def _ended(scene: Scene, call_id: str, patience_seconds: float) -> Iterator[Row]
 def ending(scene: Scene, patience_seconds: float) -> Iterator[Row]:
     """Yield what became of messages, and of what waited, after the end."""
     scene.ask("POST", f"{scene.path}/end")
-    answer = soon(lambda: scene.say("placet verify", an_id()), says(409))
+    answer = soon(lambda: scene.say("placet verify", new_id()), says(409))
     yield refused("expire", "a message after the end of its conversation", [answer], (409,))
     waits = soon(lambda: scene.shown()["approvals"], lambda found: not found, patience_seconds)
     yield judged("expire", "a call that waits after the end", f"{len(waits)} wait", held=not waits)

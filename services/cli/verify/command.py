@@ -6,7 +6,7 @@ import secrets
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,7 +16,8 @@ import typer
 from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line, url_beside
 from placet.cli.output import Json, fail, out, progress, show_json, show_table
 from placet.cli.verify import calls, doors, kills
-from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened
+from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened
+from placet.contracts.ids import new_id
 from placet.runtime.urls import redacted_url
 
 _SAY = "This is placet verify. Please answer with OK, and use no tool."
@@ -83,7 +84,7 @@ def verify(  # noqa: PLR0913 - each is an option
             rows += _invariants(database, settled_after)
     counted = Counter(row.outcome for row in rows)
     numbers = {"held": counted["held"], "broken": counted["broken"], "not_tried": counted["not tried"]}
-    told = [row.as_json() for row in rows]
+    told = [asdict(row) for row in rows]
     if json:
         show_json({**numbers, "rows": told})
     else:
@@ -137,7 +138,7 @@ def _revoke(database: str, keys: Sequence[str]) -> None:
 def _scene(http: httpx.Client, own: str, foreign: str, colleague: str, agent: str) -> Scene:
     """Open the conversation: of the throw-away tenant where agents speak with it, else of the key's."""
     # A key that sees no conversation at all, its own neither, shows nothing of tenants.
-    seen = http.get(f"/v1/conversations/{an_id()}", headers={"authorization": f"Bearer {own}"})
+    seen = http.get(f"/v1/conversations/{new_id()}", headers={"authorization": f"Bearer {own}"})
     if seen.status_code != httpx.codes.NOT_FOUND:
         fail(f"no conversation can be opened: {problem_line(seen)}")
     found = opened(http, foreign, agent) if foreign else None

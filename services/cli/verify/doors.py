@@ -14,7 +14,6 @@ from placet.cli.verify.scene import (
     AT_ONCE,
     Row,
     Scene,
-    an_id,
     at_once,
     forged_key,
     judged,
@@ -25,6 +24,7 @@ from placet.cli.verify.scene import (
     says,
     soon,
 )
+from placet.contracts.ids import new_id
 
 _NOBODY = (401,)
 #: What does not exist for somebody, and what they have no right to.
@@ -68,7 +68,7 @@ def reaching(scene: Scene, agent: str) -> Iterator[Row]:
 
 def strangers(scene: Scene) -> Iterator[Row]:
     """Yield what somebody of another tenant sees, and what is there of ids that nobody has."""
-    unknown = [f"/v1/{noun}/{an_id()}" for noun in ("approvals", "conversations", "tool-calls")]
+    unknown = [f"/v1/{noun}/{new_id()}" for noun in ("approvals", "conversations", "tool-calls")]
     yield refused("tenant", "ids that nobody has", [scene.ask("GET", path) for path in unknown], _NO_RIGHT)
     attack = "a conversation's id with the key of another tenant"
     if not scene.stranger:
@@ -114,7 +114,7 @@ _NOT_TAKEN = (400, 413, 422)
 
 def replaying(scene: Scene, text: str, patience_seconds: float) -> Iterator[Row]:
     """Yield what became of one message that is sent again and again."""
-    message_id = an_id()
+    message_id = new_id()
     answers = [*at_once(AT_ONCE, lambda: scene.say(text, message_id)), scene.say(text, message_id)]
     if all(answer.status_code in _NOT_TAKEN for answer in answers):
         fail(f"the message of --say is not taken: {problem_line(answers[0])}", code=2)
@@ -139,7 +139,7 @@ def expiring(scene: Scene) -> Iterator[Row]:
         yield refused("expire", attack, [late], _NOBODY)
     else:
         yield not_tried("expire", attack, f"no other token was given: {made.status_code}")
-    body = {"person": f"verify-{an_id()[-8:]}", "scopes": ["admin", "decide"]}
+    body = {"person": f"verify-{new_id()[-8:]}", "scopes": ["admin", "decide"]}
     made = scene.ask("POST", "/v1/keys", json=body)
     attacks = ("a key that was made for somebody else, as if it were theirs", "a key after it was revoked")
     if not made.is_success:

@@ -12,7 +12,8 @@ from typing import TypeGuard, TypeVar
 import httpx
 
 from placet.cli.verify.calls import OUTLASTS, outlasts, rule_of
-from placet.cli.verify.scene import Row, Scene, an_id, judged, not_tried, opened, rests
+from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened, rests
+from placet.contracts.ids import new_id
 
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.5
@@ -32,7 +33,7 @@ def killing(scene: Scene, commands: Sequence[str], agent: str, say: str, patienc
 
 def _killed(scene: Scene, command: str, say: str, patience_seconds: float) -> Iterator[Row]:
     try:
-        message_id = an_id()
+        message_id = new_id()
         _patiently(lambda: scene.say(say, message_id), patience_seconds)
         try:
             # The user's own command, as they would type it.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any, Literal, TypeVar
 
 import httpx
-
-from placet.contracts.ids import new_id
 
 T = TypeVar("T")
 Outcome = Literal["held", "broken", "not tried"]
@@ -34,10 +32,6 @@ class Row:
     outcome: Outcome
     #: What was answered, or why it was not tried.
     found: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return asdict(self)
 
 
 def not_tried(kind: str, attack: str, why: str) -> Row:
@@ -160,8 +154,3 @@ def forged_key(like: str = "") -> str:
 def rests(item: dict[str, Any]) -> bool:
     """Tell whether a conversation rests after this item: its turn has ended, or waits for people."""
     return bool(item["type"] == "turn" and item["data"]["state"] not in {"started", "continued"})
-
-
-def an_id() -> str:
-    """Return an id that nothing has."""
-    return new_id()
