@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from placet.contracts.errors import PlacetError
@@ -53,15 +54,10 @@ class NoDatabase(PlacetError):
     """There is no copy of the database where one was named."""
 
 
-def normal(ecosystem: str, name: str) -> str:
-    """Return a package's name as its ecosystem compares names."""
-    return re.sub(r"[-_.]+", "-", name).lower() if ecosystem == PYTHON else name
-
-
 def of_python(lock: str) -> set[Package]:
     """Return what a lock file of Python packages pins."""
     found = re.findall(r"(?m)^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", lock)
-    return {Package(PYTHON, normal(PYTHON, name), version) for name, version in found}
+    return {Package(PYTHON, canonicalize_name(name), version) for name, version in found}
 
 
 def of_node(lock: str) -> set[Package]:
@@ -85,7 +81,8 @@ def weaknesses(packages: Iterable[Package], records: Iterable[Mapping[str, Any]]
             continue
         for affected in record.get("affected", ()):
             ecosystem = affected.get("package", {}).get("ecosystem", "")
-            name = normal(ecosystem, affected.get("package", {}).get("name", ""))
+            name = affected.get("package", {}).get("name", "")
+            name = canonicalize_name(name) if ecosystem == PYTHON else name
             for package in used.get((ecosystem, name), ()):
                 if _affects(affected, package.version):
                     summary = record.get("summary") or record.get("details", "").partition("\n")[0]

@@ -45,7 +45,7 @@ def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     modules = {service: f"placet.{service}.settings" for service in SERVICES}
     modules["purge, and `placet up`"] = "placet.deploy.retention.settings"
     for title, name in modules.items():
-        if exists(name):
+        if find_spec(name):
             module = import_module(name)
             for value in vars(module).values():
                 if isinstance(value, type) and issubclass(value, BaseSettings) and value.__module__ == name:
@@ -55,12 +55,6 @@ def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
 def known_names() -> set[str]:
     """Return the names of all settings of services that there are."""
     return {*_names(Settings), *(name for _, kind in settings_classes() for name in _names(kind))}
-
-
-def exists(module: str) -> bool:
-    """Tell whether there is a module of that name, without importing it."""
-    package, _, _ = module.rpartition(".")
-    return bool(package == "placet" or exists(package)) and find_spec(module) is not None
 
 
 def _names(kind: type[BaseSettings]) -> dict[str, FieldInfo]:

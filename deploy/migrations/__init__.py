@@ -82,7 +82,7 @@ def _refuse_unknown(revision: str | None, config: Config) -> None:
 
 def newest() -> str:
     """Return the newest revision that this code knows."""
-    head = newest_or_none()
+    head = ScriptDirectory.from_config(configuration()).get_current_head()
     if head is None:
         raise RuntimeError("no migrations are shipped")
     return head
@@ -90,11 +90,6 @@ def newest() -> str:
 
 def _current(connection: sa.Connection) -> str | None:
     return MigrationContext.configure(connection, opts={"version_table_schema": "public"}).get_current_revision()
-
-
-def newest_or_none() -> str | None:
-    """Return the newest revision that this code knows; None where there is none yet."""
-    return ScriptDirectory.from_config(configuration()).get_current_head()
 
 
 def configuration() -> Config:

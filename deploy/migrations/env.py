@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from placet.deploy.migrations.comparing import OPTIONS
-from placet.deploy.migrations.metadata import metadata
+from placet.deploy.migrations.metadata import OPTIONS, metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

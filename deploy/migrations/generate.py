@@ -11,7 +11,7 @@ import sys
 import sqlalchemy as sa
 from alembic import command
 
-from placet.deploy.migrations import configuration, newest_or_none
+from placet.deploy.migrations import configuration, newest
 from placet.runtime.database import async_url
 from placet.runtime.settings import Settings
 
@@ -19,16 +19,15 @@ from placet.runtime.settings import Settings
 def main(phase: str, what: str) -> None:
     """Compare the migrated database with the tables and write the difference."""
     url = Settings().database_url.get_secret_value()
-    number = int((newest_or_none() or "0000")[:4]) + 1
+    number = int(newest()[:4]) + 1
     slug = re.sub(r"[^a-z0-9]+", "_", what.lower()).strip("_")
     engine = sa.create_engine(async_url(url))
     with engine.connect() as connection:
         config = configuration()
         config.set_main_option("file_template", "%%(rev)s")
         config.attributes["connection"] = connection
-        if newest_or_none() is not None:
-            # Without the views: they may read what the next migration adds.
-            command.upgrade(config, "head")
+        # Without the views: they may read what the next migration adds.
+        command.upgrade(config, "head")
         command.revision(config, message=what, rev_id=f"{number:04}_{phase}_{slug}", autogenerate=True)
 
 

@@ -1,8 +1,9 @@
-"""Every table of every service in one place: what the migrations must amount to."""
+"""Every table of every service in one place: what the migrations must amount to, and how a database is compared."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from placet.contracts.topology import SERVICES
 from placet.runtime.database import metadata, service_tables
@@ -15,4 +16,17 @@ for _service in SERVICES:
 for _module in MODULES:
     import_module(_module)
 
-__all__ = ["metadata"]
+
+def ours(_item: Any, name: str | None, kind: str, _reflected: bool, _compared: Any) -> bool:  # noqa: FBT001 - alembic's
+    """Tell whether a table belongs to Placet; alembic's own does not."""
+    return not (kind == "table" and name == "alembic_version")
+
+
+#: For alembic's `configure` and for a test's comparison alike.
+OPTIONS: dict[str, Any] = {
+    "include_schemas": True,
+    "include_object": ours,
+    "version_table_schema": "public",
+}
+
+__all__ = ["OPTIONS", "metadata"]

@@ -76,7 +76,7 @@ async def purge(database: Database, keep: Keep, verifier: Verifier | None = None
     if keep.jobs is not None:
         gone["jobs"] = await _purge_jobs(database, keep.jobs)
     if keep.dead_letters is not None:
-        gone["dead_letters"] = await _purge_letters(database, keep.dead_letters)
+        gone["dead_letters"] = await _repeat(database, "old_letters", keep.dead_letters)
     if keep.history is not None:
         gone["history"] = await _purge_history(database, keep.history, verifier)
     return gone
@@ -134,10 +134,6 @@ async def _purge_jobs(database: Database, keep: timedelta) -> int:
         gone += len(ids)
         if len(ids) < BATCH:
             return gone
-
-
-async def _purge_letters(database: Database, keep: timedelta) -> int:
-    return await _repeat(database, "old_letters", keep)
 
 
 async def _repeat(database: Database, name: str, keep: timedelta) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from placet.deploy.migrations.baseline import revision_id, schemas, statements
+from placet.deploy.migrations.baseline import revision_id, statements
 
 revision = revision_id()
 down_revision = None
@@ -13,8 +13,3 @@ down_revision = None
 def upgrade() -> None:
     for statement in statements():
         op.get_bind().exec_driver_sql(statement)
-
-
-def downgrade() -> None:
-    for schema in schemas():
-        op.execute(f"DROP SCHEMA {schema} CASCADE")

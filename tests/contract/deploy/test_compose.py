@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from placet.contracts.signing import SIGNERS
 from placet.contracts.topology import SERVICES
-from placet.deploy.example_env import exists, known_names
+from placet.deploy.example_env import known_names
 from placet.deploy.postgres import prepare
 from placet.deploy.rabbitmq import definitions
 from placet.deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
@@ -197,7 +198,7 @@ def test_the_env_script_makes_every_password() -> None:
 
 def test_every_setting_in_compose_exists() -> None:
     """A misspelt name would be ignored in silence."""
-    missing = [service for service in SERVICES if not exists(f"placet.{service}.settings")]
+    missing = [service for service in SERVICES if not find_spec(f"placet.{service}.settings")]
     named = {name for each in CONTAINERS.values() for name in each.get("environment", {}) if name.startswith("PLACET_")}
     unknown = named - known_names() - OTHER_NAMES - passwords_asked_for()
     owners = {*(service.upper() for service in missing), *(["MODEL"] if "agent" in missing else [])}

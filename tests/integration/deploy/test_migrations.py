@@ -16,8 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from placet.cli.backup.settling import begin
 from placet.contracts.topology import SERVICES
 from placet.deploy.migrations import NotRestored, NotUtf8, UnknownDatabase, baseline, migrate, newest
-from placet.deploy.migrations.comparing import OPTIONS
-from placet.deploy.migrations.metadata import metadata
+from placet.deploy.migrations.metadata import OPTIONS, metadata
 from placet.deploy.migrations.views import views
 from placet.deploy.retention.rules import rule_of
 from placet.runtime.database import async_url
