@@ -134,7 +134,7 @@ class ResponseState:
             "tool_choice": "auto",
             "tools": [],
             "top_p": None,
-            "usage": _usage(*usage) if usage else None,
+            "usage": _usage(*(usage or (0, 0))) if usage or status == "completed" else None,
             "conversation": {"id": self.goal.conversation_id},
             "previous_response_id": self.previous_response_id,
             "placet": {"approvals": cards, "holder": holder, **self.limit},

@@ -97,6 +97,18 @@ def test_a_failed_turn_is_a_failed_response() -> None:
     assert ("response.failed", "failed", error) == (end["type"], end["response"]["status"], end["response"]["error"])
 
 
+def test_a_completed_response_has_its_usage_also_where_no_model_was_asked() -> None:
+    """LlamaIndex reads its details without asking whether they are there; a failed one has none."""
+    state = ResponseState(Goal("c", 0), "resp_0_0_c", "default", 0)
+    nothing = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    details = {
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+    told = [state.response(status)["usage"] for status in ("completed", "failed", "in_progress")]
+    assert [nothing | details, None, None] == told
+
+
 @pytest.mark.parametrize(
     ("reason", "limit", "words"),
     [
