@@ -23,6 +23,7 @@ from agents import (
     Runner,
     RunResult,
     RunState,
+    SQLiteSession,
     Usage,
     set_tracing_disabled,
 )
@@ -73,9 +74,11 @@ def _approved(run: RunResult) -> RunState[Any]:
     return state
 
 
-async def _decided_elsewhere(agent: Agent[Any], operator: Caller, verb: str) -> RunResult:
+async def _decided_elsewhere(
+    agent: Agent[Any], operator: Caller, verb: str, session: SQLiteSession | None = None
+) -> RunResult:
     """Return an interrupted run whose call somebody else has decided."""
-    run = await Runner.run(agent, "deploy the shop")
+    run = await Runner.run(agent, "deploy the shop", session=session)
     (interruption,) = run.interruptions
     _, approval_id, digest = str(interruption.raw_item.id).split("_")  # type: ignore[union-attr]
     await operator.decide({"approval_id": approval_id, "digest": digest}, verb)
@@ -152,6 +155,50 @@ async def test_what_was_denied_elsewhere_meanwhile_goes_on_with_the_next_words(
     done = await Runner.run(agent, "was it deployed?", previous_response_id=run.last_response_id)
     told = [item.type for response in done.raw_responses for item in response.output]
     assert ("already_decided", "mcp_call", "Let me see.") == (refused.value.code, told[0], done.final_output)
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # OpenAI's SDK before 3: an error was a string
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+async def test_a_session_goes_on_after_an_answer_that_did_not_count(
+    client: AsyncOpenAI, operator: Caller, verb: str
+) -> None:
+    """The SDK keeps it and posts it again in front of the next words, which tell what was decided elsewhere."""
+    agent, session = an_agent(client), SQLiteSession(new_id())
+    run = await _decided_elsewhere(agent, operator, verb, session)
+    seen = Visitor(operator.url, client.api_key, str(run.last_response_id).split("_", 3)[3])
+    await seen.see(lambda item: item["type"] == "turn" and item["data"]["state"] == "finished")
+    state = run.to_state()
+    for each in run.interruptions:
+        state.approve(each) if verb == "deny" else state.reject(each)
+    with pytest.raises(openai.ConflictError):
+        await Runner.run(agent, state, session=session)
+    done = [await Runner.run(agent, text, session=session) for text in ("was it deployed?", "hello")]
+    told = [[item.type for response in each.raw_responses for item in response.output] for each in done]
+    assert ("mcp_call", "Let me see.", ["message"]) == (told[0][0], done[0].final_output, told[1])
+
+
+async def test_an_approval_that_never_arrived_is_not_given_by_the_next_words(
+    client: AsyncOpenAI, system: System, posted: list[list[Any]]
+) -> None:
+    """The session has it in front of the words that take it back; the call still waits."""
+
+    async def fail(_: httpx.Request) -> None:
+        raise httpx.ConnectError("The network is gone.")
+
+    agent, session, hooks = an_agent(client), SQLiteSession(new_id()), client._client.event_hooks["request"]
+    run = await Runner.run(agent, "deploy the shop", session=session)
+    client.max_retries = 0
+    hooks.append(fail)
+    with pytest.raises(openai.APIConnectionError):
+        await Runner.run(agent, _approved(run), session=session)
+    hooks.remove(fail)
+    await Runner.run(agent, "hello", session=session)
+    conversation = str(run.raw_responses[0].response_id).split("_", 3)[3]
+    stored = await Caller(system.url, client.api_key).get(f"/v1/conversations/{conversation}")
+    assert ("mcp_approval_response", ["pending"]) == (
+        posted[-1][-2]["type"],
+        [each["state"] for each in stored["approvals"]],
+    )
 
 
 async def test_a_streamed_run_is_the_same(client: AsyncOpenAI) -> None:

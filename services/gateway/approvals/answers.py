@@ -38,6 +38,8 @@ class Answer:
     leave_out: tuple[str, ...] = ()
     #: Whether the client posted it before what it was asked last, and posts it again beside the answer to that.
     is_earlier: bool = False
+    #: Whether the user's words stand behind it: those are posted whatever it comes to.
+    has_words: bool = False
 
 
 def tricks_of(approval: Row) -> list[Trick]:

@@ -211,6 +211,8 @@ class ResponseIn(_Posted):
         yield from super()._passed_over()
         if self.max_tool_calls is not None:
             yield "max_tool_calls"
+        if self._ends_with_words and any(item.get("approve") for item in self._newest if is_answer(item)):
+            yield "mcp_approval_response"
 
     @property
     def named(self) -> str:
@@ -235,6 +237,12 @@ class ResponseIn(_Posted):
             if named := parse_request_id(str(item.get("approval_request_id" if is_answer(item) else "id"))):
                 return named[0]
         return ""
+
+    @property
+    def answered(self) -> set[str]:
+        """The approvals that the answers at its end name, also those that are not read."""
+        requests = [parse_request_id(str(item.get("approval_request_id"))) for item in self._newest if is_answer(item)]
+        return {request[0] for request in requests if request}
 
     @property
     def _items(self) -> Items:
@@ -266,12 +274,15 @@ class ResponseIn(_Posted):
         return _text_of(messages, "input") if messages else ""
 
     def answers(self) -> list[Answer]:
-        """Return the answers to approval requests at the end; raise Refused (400) for one that is none, or too many."""
-        newest = [] if isinstance(self.input, str) else self._newest
-        found = as_asked([(item.get("approval_request_id"), _answer_of(item)) for item in newest if is_answer(item)])
-        if len(found) > 1 and not is_answer(newest[-1]):
-            # Words stand behind them: some may be of a post before, and of what was asked again since.
-            found = [replace(each, is_earlier=True) for each in found]
+        """Return the answers to approval requests at the end; raise Refused (400) for one that is none, or too many.
+
+        Of those in front of the user's words only denials are read: a history has an approval also where it never
+        reached Placet, and the words may take it back.
+        """
+        given = [(item.get("approval_request_id"), _answer_of(item)) for item in self._newest if is_answer(item)]
+        found = as_asked(given)
+        if self._ends_with_words:
+            found = [replace(each, has_words=True) for each in found if not each.approved]
         checked_answers(found, partial(invalid, "input"))
         if len({(each.approval_id, each.approved) for each in found}) > len({each.approval_id for each in found}):
             raise invalid("input", "has a yes and a no to the same approval request")
@@ -282,8 +293,11 @@ class ResponseIn(_Posted):
 
     @property
     def _newest(self) -> list[Mapping[str, Any]]:
-        assert not isinstance(self.input, str)  # noqa: S101 - whoever asks has looked
-        return newest_of(self.input)
+        return newest_of(self._items)
+
+    @property
+    def _ends_with_words(self) -> bool:
+        return not all(map(is_answer, self._newest[-1:]))
 
 
 def conversation_named(text: str | None) -> str:

@@ -6,7 +6,7 @@ request. That is kept just before a response's last words are sent: a client tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import count
@@ -204,13 +204,13 @@ async def ask(
     return replace(goal, decided=goal.decided | consented)
 
 
-def said_before(snapshot: Snapshot, answers: Sequence[Answer]) -> set[str]:
+def said_before(snapshot: Snapshot, answered: Collection[str]) -> set[str]:
     """Return what users wrote before all that is answered was asked."""
     asked = dict[str, int]()
     for item in snapshot.items:
         if item.type == "approval":
             asked.setdefault(item.data["approval_id"], item.id)
-    end = max((asked.get(answer.approval_id, 0) for answer in answers), default=0)
+    end = max((asked.get(approval_id, 0) for approval_id in answered), default=0)
     return {item.data["text"] for item in snapshot.items if item.id < end and begins_anew(item)}
 
 

@@ -76,7 +76,7 @@ async def create(
     agent = agent_of(deps, caller, snapshot, body.model)
     if snapshot is None:
         snapshot = await begin(deps, caller, agent, body.language, begun_by(caller, key))
-    text = text and body.written(said_before(snapshot, answers))
+    text = text and body.written(said_before(snapshot, body.answered))
     message_id = message_id_of(caller, snapshot, text, key, request.headers)
     behind = parse_response_id(body.previous_response_id or "")
     goal = await ask(deps, caller, snapshot, text, answers, message_id, behind)

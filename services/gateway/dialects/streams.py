@@ -145,8 +145,9 @@ async def decide(
 
     Return the approvals that are over or about to be, and why others are not: approval -> {kind, title, status, …}.
     One that waits for more people is in neither. Where `all_count`, an answer that does not is raised as Refused, and
-    those before it stay decided: but for one that says what was decided already, which is over, and one that comes too
-    early, because its call is approved by itself. In a job's conversation nothing is answered: Refused (403).
+    those before it stay decided: but for one that has words behind it, one that says what was decided already, which is
+    over, and one that comes too early, because its call is approved by itself. In a job's conversation nothing is
+    answered: Refused (403).
     """
     if not answers:
         return frozenset(), {}
@@ -166,7 +167,8 @@ async def decide(
             unsure = unsure or (answer.approved and row is None)
         except Refused as refusal:
             told = {"kind": refusal.kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
-            if all_count and refusal.kind != "approve-alone" and not was_said(told, answer):
+            must_count = all_count and not answer.has_words
+            if must_count and refusal.kind != "approve-alone" and not was_said(told, answer):
                 raise
             refused[answer.approval_id] = told
             row = None

@@ -69,10 +69,27 @@ def test_answers_before_what_came_of_them_are_history(ours: dict[str, Any]) -> N
     assert [("b", True, False)] == answered(named("a"), answer("a"), ours, named("b"), answer("b"))
 
 
-def test_words_behind_answers_count_beside_them() -> None:
-    """They were written after all of it."""
-    posted = a_response(input=[SAID, named("a"), answer("a"), named("b"), answer("b"), {**SAID, "content": "thanks"}])
-    assert (["a", "b"], "thanks") == ([each.approval_id for each in posted.answers()], posted.written())
+@pytest.mark.parametrize("between", [[], [ASKED, FOREIGN]])
+def test_in_front_of_words_a_denial_is_read_and_no_approval(between: list[dict[str, Any]]) -> None:
+    """The approval may be one that never arrived, and the words may take it back; the answer's header names it."""
+    words = {**SAID, "content": "no, do not deploy that"}
+    no = [answer("b", approve=False), answer("c", approve=False)]
+    posted = a_response(input=[SAID, named("a"), answer("a"), *no, answer("c"), *between, words])
+    denied = [Answer(each, DIGEST, approved=False, reason="", has_words=True) for each in ("b", "c")]
+    assert (denied, {"a", "b", "c"}, words["content"]) == (posted.answers(), posted.answered, posted.written())
+    assert {"placet-ignored": "mcp_approval_response"} == posted.ignored
+
+
+@pytest.mark.parametrize("items", [[answer("a", approve=False), SAID], [SAID, answer("a")], [SAID]])
+def test_answers_that_are_read_are_not_named_as_passed_over(items: list[dict[str, Any]]) -> None:
+    """Neither a denial in front of words nor an approval behind them."""
+    assert {} == a_response(input=items).ignored
+
+
+def test_entries_are_left_out_of_no_approval_that_is_not_read() -> None:
+    """Nothing is approved, so that is refused too."""
+    with pytest.raises(Refused, match="goes with one answer"):
+        a_response(input=[answer("a"), SAID], metadata={"placet_leave_out": "x"}).answers()
 
 
 @pytest.mark.parametrize(
@@ -146,12 +163,6 @@ def test_words_in_front_of_the_answer_to_their_call_are_history(
 ) -> None:
     """A client that posts no requests has nothing between them; one that names its conversation posts no history."""
     assert written == a_response(input=items, **named).written({"deploy three"})
-
-
-def test_of_several_answers_in_front_of_words_each_may_be_an_old_one() -> None:
-    """A history of texts and answers alone does not say which post they are of: they approve no risky call."""
-    several = answered(answer("a"), answer("b"), SAID)
-    assert ([("a", True, True), ("b", True, True)], [("a", True, False)]) == (several, answered(answer("a"), SAID))
 
 
 @pytest.mark.parametrize("known", [{"deploy three\n\nnow"}, {"deploy three", "now"}])
