@@ -64,19 +64,26 @@ class Announcer:
         return news.held if isinstance(news, ToolCallFinished) else True
 
     def open(
-        self, news: ApprovalOpened, at: datetime, plan: Plan | None = None, *, restored: bool = False
+        self,
+        news: ApprovalOpened,
+        at: datetime,
+        plan: Plan | None = None,
+        *,
+        restored: bool = False,
+        opened_by: str = "",
     ) -> Iterator[Delivery]:
         """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations.
 
         `plan`: of a commit, what it would do. `restored`: the house was restored from a backup since it was asked.
+        `opened_by`: who may have asked beside the requester.
         """
         call, latest = news.call, rules.tell_by(at, news.expires_at)
-        case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest)
+        case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest, opened_by=opened_by)
         places = [(each, State.DUE) for each in rules.first_addresses(news.approval, case)]
         places += [(each, State.ASLEEP) for each in rules.later_places(news.approval, case)]
         asked = [each.person for each in people.first_people(news.approval, case)]
         for rank, (place, state) in enumerate(places):
-            card = self._first_card(news, place, asked, case.directory, plan)
+            card = self._first_card(news, place, asked, case, plan)
             card = replace(card, restored=restored)
             made = rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
             yield joint_mails.delayed(made, self.mail_window)
@@ -180,17 +187,17 @@ class Announcer:
         return [place.address for place in rules.escalation_places(news.channels, told, asked, case)]
 
     def _first_card(
-        self, news: ApprovalOpened, place: Place, asked: list[Person], directory: Directory, plan: Plan | None
+        self, news: ApprovalOpened, place: Place, asked: list[Person], case: Case, plan: Plan | None
     ) -> Card:
-        pen = self._pen(place.address, directory)
+        pen = self._pen(place.address, case.directory)
         card = drawing.first_card(news, pen, self._critical(news.call), plan)
-        card = replace(card, asks=_called(place.address, asked))
-        return self._on_duty(card, people.named_by(news.approval), pen, directory, place.at)
+        card = replace(card, asks=_called(place.address, asked), opened_by=case.opened_by)
+        return self._on_duty(card, people.named_by(news.approval), pen, case.directory, place.at)
 
     def _on_duty(self, card: Card, approvers: Iterable[str], pen: Pen, directory: Directory, at: datetime) -> Card:
         """Return a card that says who is on duty at a moment, of the groups that it named before or that are asked."""
         groups = dict.fromkeys([*(each.group for each in card.on_duty), *map(group_in, approvers)])
-        excluded = directory.excluded(card.excludes, card.requested_by, card.agent)
+        excluded = directory.excluded(card.excludes, card.requested_by, card.agent, card.opened_by)
         found = [directory.on_duty(name, at).without(excluded) for name in groups if name and directory.has_plan(name)]
         return drawing.with_duty(card, found, pen) if found or card.on_duty else card
 
@@ -219,7 +226,7 @@ def _moved_to(deliveries: list[Delivery], directory: Directory) -> Iterator[Addr
 
 
 def _case(card: Card, directory: Directory, at: datetime) -> Case:
-    return Case(directory, card.requested_by, at, card.agent, excludes=card.excludes)
+    return Case(directory, card.requested_by, at, card.agent, excludes=card.excludes, opened_by=card.opened_by)
 
 
 def _asking(card: Card, address: Address, news: ApprovalProgressed, named: list[Person]) -> Card:

@@ -144,6 +144,8 @@ class Card:
     asks_all: bool = False
     #: Whom four eyes exclude from deciding: `requester`, `agent_owner`.
     excludes: list[str] = field(default_factory=list)
+    #: Who may have asked beside the requester when it was opened, where four eyes exclude them.
+    opened_by: str = ""
     #: Ids of whom it asks, where they are few enough to be called one by one; only on cards that can do that.
     asks: list[str] = field(default_factory=list)
     #: What people said about it, the newest only; only on cards that have a thread.

@@ -31,6 +31,7 @@ from placet.notifier.changes import change_of
 from placet.notifier.channels.log import note, note_news
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import MACHINE, Event
+from placet.notifier.store.askers import load_askers
 from placet.notifier.store.calls import take
 from placet.notifier.store.events import add_events, lock_event, restart_event
 from placet.notifier.store.workspaces import load_plans
@@ -115,17 +116,24 @@ async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, anno
         if each not in shown:
             work.act(partial(note_news, each.message))
     plans = await load_plans(work, [each.message for each in shown], announcer.tools)
-    made = ((each.cause, added) for each in shown for added in _deliveries_of(each, work, announcer, plans))
+    askers = await load_askers(work, [each.message for each in shown])
+    made = ((each.cause, added) for each in shown for added in _deliveries_of(each, work, announcer, plans, askers))
     await _add(work, made)
 
 
 def _deliveries_of(
-    arrival: Arrival[ApprovalOpened], work: Work, announcer: Announcer, plans: Mapping[str, Plan]
+    arrival: Arrival[ApprovalOpened],
+    work: Work,
+    announcer: Announcer,
+    plans: Mapping[str, Plan],
+    askers: Mapping[str, str],
 ) -> Iterable[Delivery]:
-    plan = plans.get(arrival.message.approval_id)
+    approval_id = arrival.message.approval_id
+    plan, opened_by = plans.get(approval_id), askers.get(approval_id, "")
     # Its news may have been on their way when the house was backed up, or what it commits was staged before.
     is_old = work.restored_at is not None and arrival.time <= work.restored_at
-    return announcer.open(arrival.message, work.now, plan, restored=is_old or (plan is not None and plan.restored))
+    restored = is_old or (plan is not None and plan.restored)
+    return announcer.open(arrival.message, work.now, plan, restored=restored, opened_by=opened_by)
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:

@@ -1,7 +1,7 @@
 """Which people an approval asks, who of them first, and when. Pure; time is an argument.
 
 Of a group those on duty are told first. All of it is told where they could not decide: nobody is on duty, they are too
-few for the rule, the rule's condition may not be about them, they asked for the call themselves or have no address.
+few for the rule, the rule's condition may not be about them, they may have asked for the call or have no address.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Case:
     latest: datetime | None = None
     #: Whom four eyes exclude: `requester`, `agent_owner`.
     excludes: Sequence[str] = ()
+    #: Who may have asked beside the requester.
+    opened_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _panel(panel: Panel, condition: str, case: Case) -> list[Asked]:
 
 
 def _is_excluded(person: Person, case: Case) -> bool:
-    return person.id in case.directory.excluded(case.excludes, case.requester, case.agent)
+    return person.id in case.directory.excluded(case.excludes, case.requester, case.agent, case.opened_by)
 
 
 def _asked(approvers: Iterable[str], case: Case, *, duty: bool = False) -> Iterator[Asked]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import OPERATORS, name_of, person_id, read_approver
 from placet.domain.duty import GroupDuty, OnDuty, on_duty
 
@@ -101,11 +102,14 @@ class Directory:
         listed = [self.people.get(name) or Person(name) for name in self.members(group)]
         return on_duty(group, self.duty.get(group, GroupDuty()), listed, at)
 
-    def excluded(self, exclude: Collection[str], requester: str, agent: str) -> frozenset[str]:
-        """Return the ids of whom a rule's four eyes exclude from deciding about a call; `requester` is an identity."""
-        asked = person_id(requester) if "requester" in exclude else None
-        owners = self.owners.get(agent, frozenset()) if "agent_owner" in exclude else frozenset()
-        return owners if asked is None else owners | {asked}
+    def excluded(self, exclude: Collection[str], requester: str, agent: str, opened_by: str = "") -> frozenset[str]:
+        """Return the ids of whom a rule's four eyes exclude from deciding about a call; `requester` is an identity.
+
+        `opened_by`: who may have asked beside them, as `Voter` has it.
+        """
+        askers = (requester, *opened_by.split()) if "requester" in exclude else ()
+        asked = frozenset(name for each in askers if (name := person_id(each.removeprefix(ANSWERED))) is not None)
+        return asked | self.owners.get(agent, frozenset()) if "agent_owner" in exclude else asked
 
     def has_plan(self, group: str) -> bool:
         """Tell whether a group says who of it is on duty when."""

@@ -83,7 +83,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
 
 def _on_call(duty: DutyNow, row: Row) -> tuple[str, ...]:
     exclude = row["approval_rule"].get("exclude") or ()
-    return duty.of(row["approvers"], duty.directory.excluded(exclude, row["requester"], row["agent"]))
+    return duty.of(row["approvers"], duty.directory.excluded(exclude, row["requester"], row["agent"], row["opened_by"]))
 
 
 @router.get("/{approval_id}")

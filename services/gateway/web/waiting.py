@@ -167,7 +167,7 @@ async def waiting_of(
             plans.get(out.id),
             duty.of(
                 (approver for panel in counted[out.id].tally.panels for approver in panel.approvers),
-                directory.excluded(rule.exclude, row["requester"], row["agent"]),
+                directory.excluded(rule.exclude, row["requester"], row["agent"], row["opened_by"]),
             )
             if out.state == "pending"
             else (),

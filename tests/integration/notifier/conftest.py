@@ -15,14 +15,22 @@ from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
 _create_notifier = create_tables("notifier")
-#: In place of others' views: nothing is stopped, and nothing staged.
+#: In place of others' views: nothing is stopped, and nothing staged; nobody asked beside the requester, in no job.
 _VIEWS = (
     "CREATE SCHEMA IF NOT EXISTS read",
     "CREATE TABLE IF NOT EXISTS read.stops (tenant text, tool text, agent text, reason text)",
     """CREATE TABLE IF NOT EXISTS read.workspace_entries (
         call_id text, workspace_id text, tenant text, position int, tool text, kind text, digest text, keys text[],
-        summary text, state text, error text, shown_arguments text, staged_at timestamptz DEFAULT now()
+        summary text, state text, error text, shown_arguments text, staged_at timestamptz DEFAULT now(),
+        requester text, conversation_id text
     )""",
+    "CREATE TABLE IF NOT EXISTS read.askers (tenant text, conversation_id text, people text)",
+    """CREATE TABLE IF NOT EXISTS read.key_makers (
+        tenant text, person text, created_by text, taken_over_at timestamptz, revoked_at timestamptz
+    )""",
+    "CREATE TABLE IF NOT EXISTS read.conversations (tenant text, conversation_id text, job_id text)",
+    "CREATE TABLE IF NOT EXISTS read.jobs (tenant text, job_id text, spec jsonb)",
+    "CREATE TABLE IF NOT EXISTS read.job_attempts (tenant text, job_id text, conversation_id text)",
 )
 
 

@@ -13,6 +13,7 @@ from placet.contracts.messages import ShownCall
 from placet.domain.directory import Directory, Person
 from placet.domain.duty import CalendarFile, GroupDuty, Hours, Rotation
 from placet.notifier.falling_back import see_to_untold
+from tests.builders import a_call
 from tests.integration.notifier.mailing import a_mailer, post
 from tests.support.approval_news import closed, opened, progressed
 from tests.support.smtp_server import MailServer
@@ -77,6 +78,44 @@ async def test_the_mail_and_the_escalation_go_to_who_is_on_duty(notifier_url: st
     assert {"ada": "sent", "ben": "asleep", "cem": "asleep", "lea": "sent"} == states
     assert "On duty: Ada until" in texts[0]
     assert f"Update: It is still waiting for a decision and expires {news.expires_at:%b}" in texts[-1]
+
+
+ASKED_BESIDE = {
+    "who wrote in it": ["INSERT INTO read.askers VALUES ('acme', 'conversation-1', '~person:ada')"],
+    "who wrote where the job was called": [
+        "INSERT INTO read.conversations VALUES ('acme', 'conversation-1', 'j')",
+        "INSERT INTO read.jobs VALUES ('acme', 'j', '{\"caller\": {\"conversation_id\": \"outer\"}}')",
+        "INSERT INTO read.askers VALUES ('acme', 'outer', 'person:ada')",
+    ],
+    "who answered in another attempt": [
+        "INSERT INTO read.conversations VALUES ('acme', 'conversation-1', 'j')",
+        "INSERT INTO read.jobs VALUES ('acme', 'j', '{}')",
+        "INSERT INTO read.job_attempts VALUES ('acme', 'j', 'other')",
+        "INSERT INTO read.askers VALUES ('acme', 'other', '~person:ada')",
+    ],
+    "who made the requester's key": ["INSERT INTO read.key_makers VALUES ('acme', 'dora', 'person:ada')"],
+}
+
+
+@pytest.mark.parametrize("rows", ASKED_BESIDE.values(), ids=ASKED_BESIDE)
+async def test_who_may_have_asked_is_not_told_and_the_others_are(
+    notifier_url: str, server: MailServer, rows: list[str]
+) -> None:
+    """Four eyes exclude who is on duty: by the news that open it, and by those that ask whole groups again."""
+    house = a_house(ops=GroupDuty(plan=on_call("ada")))
+    async with a_mailer(notifier_url, server, house) as mailer:
+        for row in rows:
+            await mailer.execute(row)
+        call = a_call(requester="person:dora")
+        news = opened("email", rule=OPS | {"exclude": ["requester"]}, call=call)
+        await mailer.send(news)
+        await post(mailer)
+        first = told(server)
+        await mailer.send(progressed(news, "escalated", 2, approvers=["group:ops"]))
+        await post(mailer)
+        for view in ("askers", "conversations", "jobs", "job_attempts", "key_makers"):
+            await mailer.execute(f"TRUNCATE read.{view}")
+    assert (["ben", "cem"], {"ben", "cem"}) == (sorted(first), set(told(server)))
 
 
 async def test_mails_follow_the_directory(notifier_url: str, server: MailServer) -> None:

@@ -72,6 +72,7 @@ def test_who_is_on_duty_is_told_first_and_the_group_later() -> None:
         ({"approvals": 2}, {}),
         ({"condition": "person.id != 'person:ada'"}, {}),
         ({"exclude": ["requester"]}, {"requester": "person:ada"}),
+        ({"exclude": ["requester"]}, {"opened_by": "person:lea ~person:ada"}),
         (
             {"exclude": ["agent_owner"]},
             {"agent": "shop", "directory": replace(DIRECTORY, owners={"shop": frozenset({"ada"})})},
