@@ -220,9 +220,9 @@ def _named_now(news: ApprovalProgressed, card: Card, directory: Directory, at: d
 def _moved_to(deliveries: list[Delivery], directory: Directory) -> Iterator[Address]:
     """Yield the present addresses of people who were told at others, which are told nothing any more."""
     for each in deliveries:
-        person = directory.people.get(each.address.person)
-        if person and person.active and person.emails and each.state is not State.ASLEEP:
-            yield replace(each.address, recipient=person.emails[0])
+        address = rules.told_at(each.address, directory)
+        if address is not None and each.state is not State.ASLEEP:
+            yield address
 
 
 def _case(card: Card, directory: Directory, at: datetime) -> Case:

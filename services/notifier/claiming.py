@@ -42,8 +42,8 @@ def _never(_delivery: Delivery) -> QuietHours | None:
     return None
 
 
-def _always(_address: Address) -> bool:
-    return True
+def _there(address: Address) -> Address:
+    return address
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Manners:
     hours_of: Callable[[Delivery], QuietHours | None] = _never
     #: Whether calls that one person is asked about within a short while share a mail.
     joins: bool = False
-    #: Whether an address is still where its person is told.
-    is_told_at: Callable[[Address], bool] = _always
+    #: Where whom an address means is told now; None where nowhere.
+    told_at: Callable[[Address], Address | None] = _there
 
 
 async def claim(

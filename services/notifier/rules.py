@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -151,10 +151,12 @@ def later_places(rule: ApprovalRule, case: Case) -> list[Place]:
     return [place for place in _once(later) if place.address not in first]
 
 
-def is_told_at(address: Address, directory: Callable[[], Directory]) -> bool:
-    """Tell whether an address is still where its person is told: they are active, and it is the first of theirs."""
-    person = directory().people.get(address.person)
-    return not address.person or (person is not None and person.active and address.recipient in person.emails[:1])
+def told_at(address: Address, directory: Directory) -> Address | None:
+    """Return where whom an address means is told now: a person at the first of theirs; None where nowhere."""
+    if not address.person:
+        return address
+    person = directory.people.get(address.person)
+    return replace(address, recipient=person.emails[0]) if person and person.active and person.emails else None
 
 
 def escalation_places(channels: Iterable[str], told: Iterable[str], asked: Iterable[Asked], case: Case) -> list[Place]:

@@ -44,7 +44,7 @@ from placet.notifier.claiming import Manners, recount
 from placet.notifier.falling_back import see_to_untold
 from placet.notifier.key_codes import send_code
 from placet.notifier.quiet_hours import hours_of
-from placet.notifier.rules import IN_PLACE, is_told_at
+from placet.notifier.rules import IN_PLACE, told_at
 from placet.notifier.send_round import LOOK_EVERY_SECONDS
 from placet.notifier.settings import NotifierSettings
 from placet.notifier.stops import tell_stops
@@ -91,7 +91,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         settings.notifier_cards_per_minute,
         partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
         joins=settings.email_wait_seconds > 0,
-        is_told_at=partial(is_told_at, directory=directory),
+        told_at=lambda address: told_at(address, directory()),
     )
     posting = EventWorker(runtime.units, endpoints, poster)
     return Service(

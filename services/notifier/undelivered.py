@@ -6,11 +6,12 @@ has a moment from which nothing holds it up (`tell_by`). Whatever has been told 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from placet.notifier import rules
+from placet.notifier.cards import Address
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import Event, State
 
@@ -49,6 +50,14 @@ def next_step(deliveries: Sequence[Delivery], at: datetime) -> Step:
         # Better to wake somebody than to let the approval run out unseen.
         return Step(_hurried(held, at))
     return Step(_seen_to(deliveries, []), _why(deliveries))
+
+
+def moved_to(delivery: Delivery, told: Callable[[Address], Address | None], at: datetime) -> Iterator[Delivery]:
+    """Yield the delivery where its person is told now, of one that was given up elsewhere while people can decide."""
+    is_lost = delivery.state is State.GIVEN_UP and delivery.card.is_open
+    address = told(delivery.address) if is_lost else None
+    if address is not None and address != delivery.address:
+        yield replace(rules.joined(delivery, address, delivery.card, at), urgent=delivery.urgent)
 
 
 def _is_told(delivery: Delivery) -> bool:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 import prometheus_client as metrics
 import structlog
 
-from placet.notifier import rules, store
+from placet.notifier import rules, store, undelivered
 from placet.notifier.cards import Address
 from placet.notifier.changes import change_of
 from placet.notifier.channels import Channel, ChannelFailed, Delivered, JointChannel, sharing
@@ -128,7 +128,7 @@ class Worker:
         """Return why nothing is ever sent to an address; empty where something may be."""
         if address.kind in rules.PERSONAL and not address.recipient:
             return "nobody who may decide has an address here"
-        if not self._manners.is_told_at(address):
+        if self._manners.told_at(address) != address:
             return "whose address it was is not active any more, or has another one"
         return "" if address.kind in self._channels else f"no channel is called {address.channel!r}"
 
@@ -162,6 +162,8 @@ class Worker:
                 if each.claimed.delivery_id in now
             ]
             await store.settle(work, [each.after for each in moved])
+            told = self._manners.told_at
+            await store.add(work, (new for each in moved for new in undelivered.moved_to(each.after, told, work.now)))
             await store.pause(work, self._pauses(tried, work.now))
             work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
         _tell_of(moved, self._channels)

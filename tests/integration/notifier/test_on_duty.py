@@ -143,6 +143,29 @@ async def test_mails_follow_the_directory(notifier_url: str, server: MailServer)
     assert [("ada", why), ("ben", why)] == [(row["person"], row["error"]) for row in gone]
 
 
+async def test_who_has_another_address_before_the_mail_went_out_is_asked_there(
+    notifier_url: str, server: MailServer
+) -> None:
+    """The card that was to go to the old one goes to the new one, once, and nobody is alarmed; an end moves nothing."""
+    late = {"ben": replace(PEOPLE["ben"], emails=("new@example.org",))}
+    news, over = (opened("email", rule={"approvers": ["person:ben"]}) for _ in range(2))
+    async with a_mailer(notifier_url, server, a_house()) as mailer:
+        await mailer.send(news)
+        await mailer.send(over)
+        await mailer.send(closed(over))
+    async with a_mailer(notifier_url, server, replace(a_house(), people=PEOPLE | late), empty=False) as mailer:
+        for _ in range(2):
+            await post(mailer)
+            await see_to_untold(mailer.units)
+        rows = await mailer.rows(
+            "SELECT recipient, state, alerted FROM notifier.deliveries ORDER BY approval_id, state"
+        )
+    states = [(row["recipient"], row["state"], row["alerted"]) for row in rows]
+    old = "ben@example.org"
+    assert ["new"] == told(server)
+    assert [(old, "given_up", False), ("new@example.org", "sent", False), (old, "given_up", False)] == states
+
+
 async def test_where_the_one_on_duty_cannot_be_reached_the_next_is_told(notifier_url: str, server: MailServer) -> None:
     """The card of the one on duty is given up; the others of the group are there, and are told one by one."""
     house = a_house(ops=GroupDuty(plan=on_call("ada")))
