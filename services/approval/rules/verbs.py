@@ -128,7 +128,12 @@ def _edit(asked: Asked) -> Answer:
 def _respond(asked: Asked) -> Answer:
     if not says_something(asked.claims.response):
         return asked.invalid("An answer must say something.")
-    if votes.decided_alone(asked.approval, Vote(asked.voter, "deny"), asked.directory) is None:
+    denial = Vote(asked.voter, "deny")
+    alone = votes.decided_alone(asked.approval, denial, asked.directory) is not None
+    if not alone and asked.approval.approval_rule.denials == 1:
+        # In somebody's place: whether that is filled, the votes say.
+        alone = cast(asked, denial, asked.approval).event is Event.DENY
+    if not alone:
         return asked.invalid("Only somebody whose denial decides alone can answer instead of the tool.")
     after = closed(asked, asked.approval, Event.RESPOND)
     return Answer("accepted", "The model gets your answer; nothing ran.", after, event=Event.RESPOND)

@@ -478,6 +478,20 @@ def test_what_would_count_for_nothing_is_refused(verb: Verb) -> None:
     assert ("invalid", told) == (answer.outcome, answer.detail)
 
 
+@pytest.mark.parametrize(
+    ("denials", "before", "expected"), [(1, [], "accepted"), (1, ["ada"], "invalid"), (2, [], "invalid")]
+)
+def test_a_delegate_answers_instead_of_the_tool_where_their_denial_would_decide(
+    denials: int, before: list[str], expected: str
+) -> None:
+    """Not in a place that is filled, and not where it takes a second denial."""
+    approval = delegated(held_by(**TWO_OF_FINANCE, denials=denials), "ada", "carl")
+    said = claims_of(approval, "carl", "respond", response="Ask first.")
+    answer = decide(approval, said, *map(vote, before))
+    state = State.ANSWERED if expected == "accepted" else State.PENDING
+    assert (expected, state) == outcome(answer)
+
+
 def test_a_second_delegation_replaces_the_first() -> None:
     """Nobody makes two voters out of one place."""
     approval = delegated(delegated(held_by(**TWO_OF_FINANCE), "ada", "carl"), "ada", "dora")

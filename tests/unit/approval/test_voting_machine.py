@@ -230,7 +230,8 @@ class Voting(RuleBasedStateMachine):
     def respond(self, name: str) -> None:
         """Somebody answers instead of the tool, who could deny alone."""
         answer = self.ask(claims_of(self.approval, name, "respond", response="Ask for the order first."))
-        alone = self.may_veto(name) or (self.own(name) and self.approval.approval_rule.denials == 1)
+        seats = self.seats(name, self.votes.keys() - {name})
+        alone = self.may_veto(name) or (seats and self.approval.approval_rule.denials == 1)
         if not self.may(name, "deny"):
             expected = "not_allowed"
         elif self.is_over():
@@ -255,7 +256,7 @@ class Voting(RuleBasedStateMachine):
 
     def ask(self, claims: DecisionClaims) -> Answer:
         """Return what a wish comes to that is no vote."""
-        return rules.decide(self.approval, claims, self.now, self.directory)
+        return rules.decide(self.approval, claims, self.now, self.directory, self.kept)
 
     def close(self, answer: Answer, state: State = State.PENDING) -> None:
         """Check that an accepted wish left the state that it is for, and go on from there."""
