@@ -154,6 +154,21 @@ async def test_a_reason_half_written_survives_a_new_card(house: House, page: Pag
     await expect(page.locator(f"#pane-{first}").get_by_label("Reason")).to_have_value("half a th")
 
 
+@pytest.mark.parametrize("width", [360, 1440])
+async def test_a_long_word_that_was_decided_leaves_the_buttons_in_sight(house: House, page: Page, width: int) -> None:
+    """What was decided wraps within the pane, whose other cards stay as wide as it is."""
+    conversation = await say(page, "a payment link")
+    await hold(house, conversation)
+    call = a_call(conversation_id=conversation, requester="person:ada")
+    over = {"state": "denied", "closed_at": datetime.now(UTC), "summary": f"Open https://shop.example/{'a' * 110}?"}
+    insert(house.url, "approvals", **an_approval_row(call, **over))
+    await page.set_viewport_size({"width": width, "height": 900})
+    await page.reload()
+    await page.evaluate("document.getElementById('pane').open = true")
+    await expect(page.locator(".recent li")).to_have_count(1)
+    await expect(page.locator("#waiting button.approve")).to_be_in_viewport(ratio=1)
+
+
 async def test_text_streams_and_becomes_the_message(house: House, page: Page) -> None:
     """E3, B3: pieces show as they come and the whole replaces them; what is said while a call waits is folded away."""
     conversation = await say(page, "hello")
