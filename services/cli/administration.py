@@ -184,7 +184,7 @@ def create(
 def take_over(
     key_id: Annotated[str, typer.Argument(metavar="[ID]", help="A key that somebody made for you.")] = "",
     *,
-    code: Annotated[str, typer.Option(help="What you were sent; PLACET_API_KEY is the key itself then.")] = "",
+    code: Annotated[str, typer.Option(help="What you were sent; PLACET_KEY is the key itself then.")] = "",
     json: Json = False,
 ) -> None:
     """Take a key over that somebody made for you, and print it, once: the one that its maker has is good no more."""
