@@ -26,6 +26,7 @@ from placet.gateway.identity.keys import Scope
 from placet.gateway.operators.routes import HeldState, list_them
 from placet.gateway.operators.service import Answer
 from placet.gateway.store import reading
+from placet.gateway.web.inbox import led_back
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.words import title_of
 from placet.surfaces.texts import text as translated
@@ -101,7 +102,9 @@ async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: 
             await deps.log.appears(caller, conversation_id, known[-1].id if known else 0)
     except Refused as refusal:
         fault = refusal
-    return await _refused(deps, caller, conversation_id, fault, text) if fault else _back(conversation_id)
+    if fault:
+        return await _refused(deps, caller, conversation_id, fault, text)
+    return led_back(f"/operator/{conversation_id}", sent="message")
 
 
 async def _after(move: Awaitable[object], deps: DepsOf, caller: Caller, conversation_id: str) -> Response:

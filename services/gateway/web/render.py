@@ -140,7 +140,7 @@ class SignInNeeded(HTTPException):
         part = "hx-request" in request.headers
         form = request.method != "GET" and request.scope["path"] != "/sign-out"
         asked = _asked(request, part=part)
-        told = ({"unsent": "1"} if form and not part else {}) | ({"back": asked} if asked not in {"", "/"} else {})
+        told = ({"unsent": "1"} if form else {}) | ({"back": asked} if asked not in {"", "/"} else {})
         where = "hx-redirect" if part else "location"
         super().__init__(401 if part else 303, headers={where: f"/sign-in?{urlencode(told)}" if told else "/sign-in"})
 

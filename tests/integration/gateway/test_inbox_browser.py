@@ -540,6 +540,8 @@ async def test_a_decision_in_a_session_that_is_over_leads_to_the_door_and_back(h
     row = furnish(house)["mail"]
     page = await signed_in(house, browser)
     await visit(house, page, "/inbox?tool=send_mail")
+    await page.locator(f"#item-{row['approval_id']}").click()
+    await page.locator(f"#reason-{row['approval_id']}").fill("half a th")
     await page.context.clear_cookies()
     await page.locator(f"#item-{row['approval_id']}").get_by_role("button", name="Deny", exact=True).click()
     lost = "Nothing was sent, because you were signed out. Sign in and do it again."
@@ -549,7 +551,26 @@ async def test_a_decision_in_a_session_that_is_over_leads_to_the_door_and_back(h
     await expect(
         page.locator(f"#item-{row['approval_id']}").get_by_role("button", name="Deny", exact=True)
     ).to_be_visible()
+    await expect(page.locator(f"#reason-{row['approval_id']}")).to_have_value("half a th")
     assert ("/inbox?tool=send_mail", []) == (page.url.removeprefix(house.gateways[0].url), house.approvers.claims)
+
+
+@pytest.mark.parametrize(("field", "button"), [("#reason", "Deny"), ("section.comments textarea", "Comment")])
+async def test_what_a_session_that_is_over_did_not_send_is_there_again(
+    house: House, browser: Browser, field: str, button: str
+) -> None:
+    """On an approval's own page the reason and the comment are told to be unsent, and stand in their fields again."""
+    path = f"/inbox/{furnish(house)['mail']['approval_id']}"
+    page = await signed_in(house, browser)
+    await visit(house, page, path)
+    await page.locator(field).fill("half a th")
+    await page.context.clear_cookies()
+    await page.get_by_role("button", name=button, exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("Nothing was sent")
+    await page.get_by_label("API key").fill(house.key("decide"))
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.locator(field)).to_have_value("half a th")
+    assert path == page.url.removeprefix(house.gateways[0].url)
 
 
 async def test_an_approval_s_page_follows_its_call_to_the_end(house: House, page: Page) -> None:

@@ -169,6 +169,31 @@ async def test_a_long_word_that_was_decided_leaves_the_buttons_in_sight(house: H
     await expect(page.locator("#waiting button.approve")).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.parametrize("pressed", ["", "Enter"])
+async def test_a_message_half_written_outlives_the_session(house: House, browser: Browser, pressed: str) -> None:
+    """Whether the page went by itself or Send was pressed, it is there after signing in, and gone once it is sent."""
+    page = await browser.new_page(locale="en-GB")
+    await page.goto(house.gateways[0].url)
+    key, sign_in, box = page.get_by_label("API key"), page.get_by_role("button", name="Sign in"), page.locator("#text")
+    await key.fill(house.key("chat", "decide"))
+    await sign_in.click()
+    conversation = await say(page, "hello")
+    await box.fill("half a mess")
+    await page.context.clear_cookies()
+    if pressed:
+        await box.press(pressed)
+    else:
+        await page.locator("#waiting").dispatch_event("refresh")
+    await expect(page.get_by_text("Nothing was sent")).to_have_count(1 if pressed else 0)
+    await key.fill(house.key("chat", "decide"))
+    await sign_in.click()
+    await expect(box).to_have_value("half a mess")
+    assert conversation == await say(page, "half a message")
+    await page.reload()
+    await expect(page.locator("#connection")).to_have_text("live")
+    await expect(box).to_have_value("")
+
+
 async def test_text_streams_and_becomes_the_message(house: House, page: Page) -> None:
     """E3, B3: pieces show as they come and the whole replaces them; what is said while a call waits is folded away."""
     conversation = await say(page, "hello")

@@ -1,5 +1,6 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
-import { fetchOwn, hearComments } from "./dom.js";
+import { fetchOwn, hearComments, signInLater } from "./dom.js";
+import { dropDraft, keepDraft, keepDrafts } from "./drafts.js";
 import { COMMIT, Feed } from "./feed.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
@@ -106,6 +107,11 @@ async function begin() {
   const agent = document.getElementById("agent")?.value;
   const made = await ask("/v1/conversations", { language: language(), ...(agent && { agent }) });
   conversation = made.id;
+  // What is being sent is written in this conversation now.
+  const box = document.getElementById("text");
+  dropDraft(box);
+  chat.dataset.conversation = conversation;
+  keepDraft(box);
   history.replaceState(null, "", `/?conversation=${conversation}`);
   lastId = 0;
   follow();
@@ -117,6 +123,10 @@ async function ask(path, body) {
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });
+  if (answer.status === 401) {
+    location.assign(signInLater());
+    return new Promise(() => {});
+  }
   const value = await answer.json();
   if (!answer.ok) throw new Error(value.title);
   return value;
@@ -144,6 +154,7 @@ function checkLength(box) {
   box.setCustomValidity(text);
 }
 
+keepDrafts(document);
 if (composer) {
   const box = document.getElementById("text");
   const button = document.getElementById("send");
@@ -155,6 +166,7 @@ if (composer) {
     grow();
     checkLength(box);
   });
+  grow();
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
@@ -169,6 +181,7 @@ if (composer) {
     try {
       await send(text);
       box.value = "";
+      dropDraft(box);
       showFault("");
       atEnd = true;
     } catch (error) {

@@ -53,6 +53,11 @@ export async function fetchOwn(address, options = {}) {
   return new Promise(() => {});
 }
 
+// Where a form leads in a session that is over.
+export function signInLater() {
+  return `/sign-in?${new URLSearchParams({ unsent: "1", back: location.pathname + location.search })}`;
+}
+
 // Only addresses of the web become links or pictures; anything else stays text.
 export function webAddress(value) {
   try {

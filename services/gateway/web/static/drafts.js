@@ -1,26 +1,44 @@
-// What is being written about an approval is there again after a reload, on the way back, and on its own page: in this
-// tab, for the same person, until it is sent.
+// What is being written is there again after a reload, on the way back, and after signing in anew: in this tab, for the
+// same person, until it was sent and answered. What is written about an approval is on its own page, too.
 const NAMED = /^(reason|comment)-(?:(?:list|page|pane|chat)-)?(.+)$/;
 
-export function keepDrafts(root, whole) {
-  const { person } = root.getElementById("main").dataset;
-  const keyOf = (field) => {
-    const [, kind, id] = NAMED.exec(field.id) ?? (whole && field.id === "reason" ? [null, "reason", whole] : []);
-    return kind && `draft ${person} ${kind} ${id}`;
-  };
-  root.addEventListener("input", ({ target }) => {
-    const key = keyOf(target);
-    if (key && target.value) sessionStorage.setItem(key, target.value);
-    else if (key) sessionStorage.removeItem(key);
-  });
-  root.addEventListener("submit", ({ target }) => {
-    for (const field of target.elements) if (keyOf(field)) sessionStorage.removeItem(keyOf(field));
-  });
+function keyOf({ id }) {
+  const { person, whole } = document.getElementById("main").dataset;
+  const message = id === "text" && document.querySelector("[data-conversation]");
+  if (message) return `draft ${person} message ${message.dataset.conversation}`;
+  const [, kind, of] = NAMED.exec(id) ?? (whole && id === "reason" ? [null, "reason", whole] : []);
+  return kind && `draft ${person} ${kind} ${of}`;
+}
+
+export function dropDraft(field) {
+  sessionStorage.removeItem(keyOf(field) ?? "");
+}
+
+export function keepDraft(field) {
+  const key = keyOf(field);
+  if (key && field.value) sessionStorage.setItem(key, field.value);
+  else dropDraft(field);
+}
+
+export function keepDrafts(root) {
+  const drop = (form) => [...form.elements].forEach(dropDraft);
   const fill = () => {
     for (const field of root.querySelectorAll("textarea, input.reason")) {
       field.value ||= sessionStorage.getItem(keyOf(field) ?? "") ?? "";
     }
   };
+  root.addEventListener("input", ({ target }) => keepDraft(target));
+  // A form that was answered: by a page that says so once, by a part of this one, or to a script that empties it then.
+  const asked = new URLSearchParams(location.search);
+  const told = asked.get("done") ?? asked.get("sent") ?? "";
+  const { whole } = root.getElementById("main").dataset;
+  if (told === "message") dropDraft({ id: "text" });
+  if (whole && /^(approve|deny|abstain)/.test(told)) dropDraft({ id: "reason" });
+  if (told && (whole || told === "message")) history.replaceState(null, "", location.pathname);
+  root.addEventListener("htmx:after:request", ({ target, detail }) => {
+    if (target.elements && detail.ctx.response.raw.ok) drop(target);
+  });
+  root.addEventListener("reset", ({ target }) => drop(target));
   fill();
   // Comments come when their card is looked at.
   root.addEventListener("htmx:after:swap", fill);

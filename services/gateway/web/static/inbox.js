@@ -23,7 +23,7 @@ const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
 const connection = document.getElementById("connection");
-keepDrafts(document, whole);
+keepDrafts(document);
 if (whole) decideOnPage(document);
 else decideInPlace(document);
 // Ids and digests of the calls that can be selected and stood here already.

@@ -1,4 +1,5 @@
 // The operators' pages, live: the server renders what is new, and what is being typed stays where it is.
+import { keepDrafts } from "./drafts.js";
 import { keepTime } from "./time.js";
 import { t } from "./words.js";
 
@@ -48,5 +49,6 @@ if (conversation) for (const kind of KINDS) events.addEventListener(kind, look);
 else events.addEventListener("held", look);
 addEventListener("pagehide", () => events.close());
 
+keepDrafts(document);
 keepTime(document);
 down();

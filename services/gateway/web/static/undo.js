@@ -1,6 +1,6 @@
 // Decisions on the list, in place: the list stays where it is, the next card gets the focus, and for a few seconds a
 // decision can be taken back, because it has not been sent yet. Whoever leaves the page means what they pressed.
-import { drawItem, fetchOwn, make } from "./dom.js";
+import { drawItem, fetchOwn, make, signInLater } from "./dom.js";
 import { t, why } from "./words.js";
 
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
@@ -27,16 +27,6 @@ function submitAs(form, fields) {
   for (const [name, value] of fields) sent.append(make("input", { type: "hidden", name, value }));
   form.ownerDocument.body.append(sent);
   sent.submit();
-}
-
-// What was typed was a draft no more when it was pressed; taken back, it is one again.
-function keepTyped(form) {
-  for (const each of form.elements) each.dispatchEvent(new Event("input", { bubbles: true }));
-}
-
-// Where a form leads in a session that is over.
-function signInLater() {
-  return `/sign-in?${new URLSearchParams({ unsent: "1", back: location.pathname + location.search })}`;
 }
 
 // Sent although its page is on its way out.
@@ -115,7 +105,6 @@ export function decideInPlace(root) {
     forget(decision);
     rests = 0;
     decision.form.hidden = false;
-    keepTyped(decision.form);
     decision.item.focus({ preventScroll: true });
   }
 
@@ -307,11 +296,10 @@ export function decideOnPage(root) {
   }
 
   function takeBack() {
-    const { line, timer, panel, button, form } = held;
+    const { line, timer, panel, button } = held;
     clearTimeout(timer);
     held = null;
     line.remove();
-    keepTyped(form);
     panel.classList.remove("held");
     (button?.isConnected ? button : root.querySelector("form.decide-whole button.approve"))?.focus();
   }
