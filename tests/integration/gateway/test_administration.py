@@ -275,7 +275,7 @@ async def test_one_dead_letter_has_a_page(house: House, ada: httpx.AsyncClient) 
 
 
 async def test_what_another_service_does_is_told_to_be_on_its_way(house: House, ada: httpx.AsyncClient) -> None:
-    """Until it is done the row says so, in the list that was looked at; the other rows say nothing."""
+    """The row says so, in the list that was looked at, and once: a reload tells what became of it."""
     for name in ("d1", "d2"):
         insert(house.url, "deliveries", **a_delivery_row(name, "a1"))
     path = "/admin/deliveries/d1/retry"
@@ -284,6 +284,7 @@ async def test_what_another_service_does_is_told_to_be_on_its_way(house: House, 
     page = (await ada.get(answer.headers["location"])).text
     words, chosen = "Sent: it takes effect in a moment. Reload to see it.", '?state=all" aria-current="true"'
     assert (303, 1, True) == (answer.status_code, page.count(words), chosen in page)
+    assert [True, True] == [each in page for each in ("/static/once.js", 'data-back="/admin/deliveries?state=all"')]
 
 
 async def test_a_key_is_made_shown_once_and_revoked_on_the_page(house: House, ada: httpx.AsyncClient) -> None:
