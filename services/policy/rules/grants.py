@@ -47,6 +47,8 @@ class Grant:
     key_id: str | None
     scope: GrantScope
     bounds: Sequence[str]
+    #: How many it was given for, however many are left.
+    uses: int
     #: Of the approved call.
     arguments: Mapping[str, Any]
     given_at: datetime
@@ -55,7 +57,7 @@ class Grant:
     def fits(self, terms: GrantTerms) -> bool:
         """Tell whether the rule's author would still let somebody give this grant; what they narrow, it loses."""
         seconds = (self.expires_at - self.given_at).total_seconds()
-        return beyond(terms, scope=self.scope, bounds=self.bounds, seconds=seconds) is None
+        return beyond(terms, scope=self.scope, bounds=self.bounds, uses=self.uses, seconds=seconds) is None
 
     def covers(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether a call with these arguments stays within the approved one."""

@@ -19,7 +19,7 @@ ON CONFLICT DO NOTHING RETURNING grant_id
 
 -- name: find
 -- Usable grants for a call; the one that ends first comes first.
-SELECT grant_id, owner, key_id, scope, bounds, arguments, given_at, expires_at
+SELECT grant_id, owner, key_id, scope, bounds, uses, arguments, given_at, expires_at
 FROM policy.grants
 WHERE tenant = :tenant AND rule = :rule AND tool = :tool AND schema_digest = :schema_digest
     AND tool_digest = :tool_digest AND (

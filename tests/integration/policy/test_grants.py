@@ -246,6 +246,15 @@ async def test_a_grant_for_another_tool_or_rule_covers_nothing(
     assert [HELD] == kinds(await limited_replica.send(a_shipment(limited)))
 
 
+async def test_a_grant_of_more_uses_than_the_rule_gives_now_covers_nothing(
+    limited_replica: Replica, limited: Rulebook, approver: Signer
+) -> None:
+    """What it was given for counts, not what is left: its author may take uses back as they may anything else."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    await limited_replica.execute(_CHANGE + "uses = 4")
+    assert [HELD] == kinds(await limited_replica.send(a_shipment(limited)))
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
