@@ -15,6 +15,7 @@ from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, judge
 from placet.policy.rules.limits import AmountUnclear, demands
+from placet.policy.rules.verdicts import judge_within
 from tests.support.policy_builders import LIMITED, a_proposal
 
 
@@ -127,3 +128,30 @@ def test_changed_limit_keeps_its_counter() -> None:
     """Raising a limit does not forget what was used."""
     limits = [Limit(Decimal(most), Per.TENANT, seconds) for most, seconds in ((5, 60), (9, 3600))]
     assert 1 == len({each.counter_id for each in demands("r", limits, _paying(1))})
+
+
+@pytest.mark.parametrize(
+    ("effect", "below", "expected"),
+    [
+        ("require_approval", "deny", "limited"),
+        ("stage", "deny", "limited"),
+        ("allow", "deny", "below"),
+        ("require_approval", "require_approval", "below"),
+        ("require_approval", "allow", "below"),
+    ],
+)
+def test_what_people_were_asked_about_is_not_denied_where_a_limited_rule_asks_them(
+    effect: str, below: str, expected: str
+) -> None:
+    """The rule that held it was renamed: one that asks is no less of an answer for its limits, one that allows is."""
+    terms = {"require_approval": ", approval: {approvers: [operators]}"}
+    limits = ", limits: [{count: 1, per: tenant, within: 1d}]"
+    rules = "".join(
+        f"  - {{name: {name}, match: {{tool: bin}}, effect: {each}, reason: R.{terms.get(each, '')}{more}}}\n"
+        for name, each, more in (("limited", effect, limits), ("below", below, ""))
+    )
+    tool = "  bin: {description: B, category: unsafe_api, parameters: {type: object, properties: {}}}\n"
+    text = LIMITED.replace("rules:\n", f"{tool}rules:\n{rules}")
+    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
+    call = CallFacts.of(a_proposal(rulebook, "bin", arguments={}).call)
+    assert expected == judge_within(call, rulebook, "renamed").rule
