@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from placet.contracts.canonical import parse_arguments
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
 from placet.contracts.messages import GrantAsked
 from placet.contracts.visitors import ANSWERED
 from placet.domain.approvers import person_id
@@ -18,7 +18,7 @@ from placet.runtime.queries import Query, load_queries, query
 from placet.runtime.work import Work
 
 QUERIES = load_queries(__file__, "grants.sql")
-#: Most grants looked at for one call. A call that only a later one covers is held.
+#: Most grants looked at for one call, of those that are alike. A call that only a later one covers is held.
 CONSIDERED_MAX = 100
 
 
@@ -51,9 +51,14 @@ async def add_grant(work: Work, asked: GrantAsked, entry: Entry, given_at: datet
 
 
 async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, tool_digest: str) -> list[Grant]:
-    """Return the grants that may cover a call held by `rule`."""
+    """Return the grants that may cover a call held by `rule`; none where its arguments have no canonical form."""
+    try:
+        asked = canonical_text(dict(call.arguments))
+    except NotStrictJson:
+        return []
     found = await work.run(
         _FIND,
+        asked=asked,
         **subjects_of(call),
         tool=call.tool,
         schema_digest=spec.schema_digest,

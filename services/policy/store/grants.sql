@@ -18,7 +18,8 @@ VALUES (
 ON CONFLICT DO NOTHING RETURNING grant_id
 
 -- name: find
--- Usable grants for a call; the one that ends first comes first.
+-- Usable grants for a call; the one that ends first comes first. Their arguments are those of the call but for what
+-- their bounds name, of which `within` says the rest. `jsonb` has no NUL, so another sign stands for it.
 SELECT grant_id, owner, key_id, scope, bounds, uses, arguments, given_at, expires_at
 FROM policy.grants
 WHERE tenant = :tenant AND rule = :rule AND tool = :tool AND schema_digest = :schema_digest
@@ -28,6 +29,15 @@ WHERE tenant = :tenant AND rule = :rule AND tool = :tool AND schema_digest = :sc
         OR (scope = 'tenant' AND subject = :tenant)
     )
     AND {usable}
+    AND (
+        SELECT replace(arguments, '\u0000', '\u0001')::jsonb - names
+            = replace(:asked::text, '\u0000', '\u0001')::jsonb - names
+        FROM (
+            SELECT array(
+                SELECT split_part(split_part(bound, '=', 1), '.', 1) FROM jsonb_array_elements_text(bounds) AS bound
+            ) AS names
+        ) AS varying
+    )
 ORDER BY expires_at, grant_id
 LIMIT :most::integer
 

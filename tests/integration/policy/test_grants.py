@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import ApprovalRequested, GrantAsked, ToolCallPermitted, ToolCallProposed
 from placet.contracts.permit import verify_permit
 from placet.contracts.signing import Signer, Verifier
-from placet.policy.rules import Rulebook
-from placet.policy.store.grants import use_grant
+from placet.policy.rules import CallFacts, Rulebook
+from placet.policy.rules.grants import entry_digest
+from placet.policy.store.grants import CONSIDERED_MAX, find_grants, use_grant
 from tests.support.approval_keys import add_keys, revoke
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, a_revocation, kinds
@@ -244,6 +246,46 @@ async def test_a_grant_for_another_tool_or_rule_covers_nothing(
     await limited_replica.send(an_asked_grant(limited, approver))
     await limited_replica.execute(_CHANGE + change)
     assert [HELD] == kinds(await limited_replica.send(a_shipment(limited)))
+
+
+@pytest.mark.parametrize("to", ["bob", 'a NUL \0, a \\u0000 and a "'])
+async def test_grants_of_other_arguments_hide_none(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, to: str
+) -> None:
+    """However many there are that end before the one that covers a call, as where each customer has one."""
+    await limited_replica.send(a_grant_request(a_shipment(limited, to=to).call, approver))
+    for other in range(CONSIDERED_MAX):
+        soon = datetime.now(UTC) + timedelta(minutes=20)
+        await limited_replica.send(a_grant_request(a_shipment(limited, to=f"{other}").call, approver, expires_at=soon))
+    assert [PERMITTED] == kinds(await limited_replica.send(a_shipment(limited, 40, to)))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "arguments", "found"),
+    [
+        ([], {"to": "bob", "order": {"total": 9}}, True),
+        ([], {"to": "bob", "order": {"total": 8}}, False),
+        (["order.total"], {"to": "bob", "order": {"total": 8}}, True),
+        (["order.total"], {"to": "eve", "order": {"total": 8}}, False),
+        (["order.total", "to=*.a=b"], {"to": "eve", "order": {}}, True),
+        (["to"], {"to": "bob", "order": {"total": 9}, "more": None}, False),
+    ],
+)
+async def test_grants_are_found_by_the_arguments_that_none_of_their_bounds_names(
+    limited_replica: Replica,
+    limited: Rulebook,
+    approver: Signer,
+    bounds: list[str],
+    arguments: dict[str, Any],
+    found: bool,  # noqa: FBT001
+) -> None:
+    """A bound may lie inside an argument or have a glob; what varies within it is compared afterwards."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    values = {"bounds": canonical_text(bounds), "arguments": '{"order":{"total":9.0},"to":"bob"}'}
+    await limited_replica.execute(_CHANGE + "bounds = CAST(:bounds AS jsonb), arguments = :arguments", **values)
+    call, spec = CallFacts.of(a_proposal(limited, "ship", arguments=arguments).call), limited.tools["ship"]
+    async with limited_replica.units.begin() as work:
+        assert found == bool(await find_grants(work, "shipping", call, spec, entry_digest(spec)))
 
 
 async def test_a_grant_of_more_uses_than_the_rule_gives_now_covers_nothing(
