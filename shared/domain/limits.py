@@ -16,6 +16,8 @@ from placet.domain.yaml_source import WrittenEntry, read_yaml
 
 #: Longest window, in seconds: a year.
 WITHIN_SECONDS_MAX = 31_536_000
+#: Largest sum. What is beyond it limits nothing, and not every reader holds it exactly.
+SUM_MAX = 10**15
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 
@@ -74,7 +76,7 @@ class SumEntry(WrittenEntry):
         str,
         Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200, description="Its name; `order.total` inside another."),
     ]
-    at_most: Annotated[Number, Field(gt=0)]
+    at_most: Annotated[Number, Field(gt=0, le=SUM_MAX)]
 
 
 class LimitEntry(WrittenEntry):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from decimal import localcontext
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -26,6 +27,8 @@ CATALOGUES = Path(__file__).parent / "locale"
 LANGUAGES = ("en", *sorted(path.stem for path in CATALOGUES.glob("*.po")))
 #: Languages that are read of a browser's wishes.
 ACCEPTED_MAX = 20
+#: More than the largest float has, with what is behind its point.
+_DIGITS_MAX = 400
 _WEIGHT = re.compile(r"(?:q=([01](?:\.[0-9]{0,3})?))?", re.ASCII)
 
 
@@ -73,7 +76,9 @@ def plural(locale: str, one: str, many: str, count: int, **values: Any) -> str:
 
 def number(locale: str, value: float) -> str:
     """Return a number as people of that language write it: `1,000`."""
-    return str(format_decimal(value, locale=locale))
+    # Babel rounds in the context's precision, which a number of more digits has no place in.
+    with localcontext(prec=_DIGITS_MAX):
+        return str(format_decimal(value, locale=locale))
 
 
 def weekdays(locale: str, days: Iterable[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
@@ -229,6 +230,13 @@ def test_a_value_is_put_in_as_it_is() -> None:
     """Braces in a name are no placeholders."""
     assert "{person} voted." == text("en", "{person} voted.", person="{person}")
     assert "{0.__class__} hat abgestimmt." == text("de", "{person} voted.", person="{0.__class__}")
+
+
+def test_any_number_is_written_out() -> None:
+    """Also one of more digits than decimals are usually reckoned with."""
+    numbers = [texts.number("de", each) for each in (1234.5, 1e25, -1e25, float("inf"))]
+    assert ["1.234,5", f"10{'.000' * 8}", f"-10{'.000' * 8}", "∞"] == numbers
+    assert f"{sys.float_info.max:,.0f}".count(",") == texts.number("en", sys.float_info.max).count(",")
 
 
 def test_a_moment_is_written_as_people_write_it() -> None:
