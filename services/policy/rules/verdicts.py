@@ -156,14 +156,15 @@ def judge_within(call: CallFacts, rulebook: Rulebook, rule: str, reserved: Mappi
 
     Another rule with limits decides nothing here, so what stands below counts, unless the call has room there: what a
     veto window held took it of the rule that let it through. `reserved` is that by counter; an edit takes no more.
-    But nothing below denies what such a rule would ask people about too: it may be the same one, by another name.
+    But nothing below denies what such a rule asks people about too: it may be the same one, by another name. One that
+    stages asks them about a commit, and hides no denial.
     """
     passed_over: dict[str, Verdict] = {}
     while (verdict := judge(call, rulebook, passed_over)).demands and verdict.rule != rule:
         if all(each.amount <= reserved.get(each.counter_id, -1) for each in verdict.demands):
             return verdict
         passed_over[verdict.rule] = verdict
-    asking = (each for each in passed_over.values() if each.effect is not Effect.ALLOW)
+    asking = (each for each in passed_over.values() if each.effect is Effect.REQUIRE_APPROVAL)
     return next(asking, verdict) if verdict.effect is Effect.DENY else verdict
 
 

@@ -134,7 +134,7 @@ def test_changed_limit_keeps_its_counter() -> None:
     ("effect", "below", "expected"),
     [
         ("require_approval", "deny", "limited"),
-        ("stage", "deny", "limited"),
+        ("stage", "deny", "below"),
         ("allow", "deny", "below"),
         ("require_approval", "require_approval", "below"),
         ("require_approval", "allow", "below"),
@@ -143,7 +143,7 @@ def test_changed_limit_keeps_its_counter() -> None:
 def test_what_people_were_asked_about_is_not_denied_where_a_limited_rule_asks_them(
     effect: str, below: str, expected: str
 ) -> None:
-    """The rule that held it was renamed: one that asks is no less of an answer for its limits, one that allows is."""
+    """The rule that held it was renamed: one that asks about the call is an answer whatever its limits are."""
     terms = {"require_approval": ", approval: {approvers: [operators]}"}
     limits = ", limits: [{count: 1, per: tenant, within: 1d}]"
     rules = "".join(
