@@ -164,6 +164,9 @@ async def _card(
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed)
     return render(
         "card.html",
+        200,
+        # What was typed stays a draft.
+        {"placet-notice": "1"} if notice else {},
         caller=caller,
         card=card,
         approval=approval,

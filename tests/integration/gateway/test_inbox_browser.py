@@ -289,6 +289,7 @@ async def test_several_are_chosen_and_decided_together(house: House, page: Page)
     await expect(page.get_by_role("heading", level=1)).to_have_text("2 of 2 decided")
     await expect(page.locator(".outcomes .badge")).to_have_text(["approved", "approved"])
     await expect(page.locator(".outcomes .values").first).to_have_text("amount: 299 · currency: TRY · customer: Lin")
+    await page.wait_for_url("**/inbox")
     await page.reload()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Inbox")
 

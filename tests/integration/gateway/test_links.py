@@ -407,6 +407,7 @@ async def test_a_link_whose_decision_had_no_answer_is_what_became_of_it(
     assert (standing, answer) == (shown.status_code, sent.status_code)
 
 
+ESCALATED = {"after_seconds": 60, "approvers": ["person:ada"], "channels": ["inbox"]}
 LEFT = {
     "gone": {},
     "inactive": {"ada": replace(PEOPLE.people["ada"], active=False)},
@@ -435,6 +436,25 @@ async def test_a_link_shows_no_form_to_who_may_not_decide_any_more(house: House,
         shown, sent = await browser.get(path), await browser.post(path, data=page | {"decision": "approve"})
     assert (200, 403, []) == (shown.status_code, sent.status_code, decided(house))
     assert [True, False] == [text in shown.text for text in ("You cannot decide this.", row["summary"])]
+
+
+@pytest.mark.parametrize(
+    ("rule", "forms"),
+    [
+        ({"approvers": ["person:grace"], "veto": ["person:ada"]}, 1),
+        ({"approvers": ["person:grace"], "escalations": [ESCALATED]}, 1),
+        ({"approvers": ["person:grace"]}, 0),
+    ],
+    ids=["may veto", "is asked too", "is not asked"],
+)
+async def test_a_link_has_its_form_for_whoever_may_decide_in_any_way(
+    house: House, rule: dict[str, Any], forms: int
+) -> None:
+    """A veto, an escalation: what a decision would be judged by."""
+    path = f"/l/{a_link(house.url, waiting(house, steps_done=1, approval_rule={'min_strength': 'link', **rule}))}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text)
+    assert forms == len(page.choices)
 
 
 async def test_the_link_of_a_decided_approval_says_how_it_ended(house: House) -> None:

@@ -154,6 +154,18 @@ async def test_a_reason_half_written_survives_a_new_card(house: House, page: Pag
     await expect(page.locator(f"#pane-{first}").get_by_label("Reason")).to_have_value("half a th")
 
 
+async def test_a_reason_that_was_not_counted_stays(house: House, page: Page) -> None:
+    """The card is drawn anew, because it is another revision's by now, and has what was typed."""
+    conversation = await say(page, "a payment link")
+    _, approval_id = await hold(house, conversation)
+    card = page.locator(f"#pane-{approval_id}")
+    await card.get_by_label("Reason").fill("half a th")
+    house.approvers.outcome = "stale"
+    await card.get_by_role("button", name="Deny", exact=True).click()
+    await expect(card.locator(".notice")).to_be_visible()
+    await expect(card.get_by_label("Reason")).to_have_value("half a th")
+
+
 @pytest.mark.parametrize("width", [360, 1440])
 async def test_a_long_word_that_was_decided_leaves_the_buttons_in_sight(house: House, page: Page, width: int) -> None:
     """What was decided wraps within the pane, whose other cards stay as wide as it is."""

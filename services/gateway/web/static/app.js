@@ -210,6 +210,7 @@ if (composer) {
   for (const wish of document.querySelectorAll(".wish")) {
     wish.addEventListener("click", () => {
       box.value = wish.textContent;
+      keepDraft(box);
       composer.requestSubmit();
     });
   }

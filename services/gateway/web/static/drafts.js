@@ -14,6 +14,10 @@ export function dropDraft(field) {
   sessionStorage.removeItem(keyOf(field) ?? "");
 }
 
+export function dropDrafts(form) {
+  for (const field of form.elements) dropDraft(field);
+}
+
 export function keepDraft(field) {
   const key = keyOf(field);
   if (key && field.value) sessionStorage.setItem(key, field.value);
@@ -21,14 +25,13 @@ export function keepDraft(field) {
 }
 
 export function keepDrafts(root) {
-  const drop = (form) => [...form.elements].forEach(dropDraft);
   const fill = () => {
     for (const field of root.querySelectorAll("textarea, input.reason")) {
       field.value ||= sessionStorage.getItem(keyOf(field) ?? "") ?? "";
     }
   };
   root.addEventListener("input", ({ target }) => keepDraft(target));
-  // A form that was answered: by a page that says so once, by a part of this one, or to a script that empties it then.
+  // A form that was answered: by a page that says so once, or by a part of this one, which may say what is wrong with it.
   const asked = new URLSearchParams(location.search);
   const told = asked.get("done") ?? asked.get("sent") ?? "";
   const { whole } = root.getElementById("main").dataset;
@@ -36,9 +39,9 @@ export function keepDrafts(root) {
   if (whole && /^(approve|deny|abstain)/.test(told)) dropDraft({ id: "reason" });
   if (told && (whole || told === "message")) history.replaceState(null, "", location.pathname);
   root.addEventListener("htmx:after:request", ({ target, detail }) => {
-    if (target.elements && detail.ctx.response.raw.ok) drop(target);
+    const answer = detail.ctx.response.raw;
+    if (target.elements && answer.ok && !answer.headers.has("placet-notice")) dropDrafts(target);
   });
-  root.addEventListener("reset", ({ target }) => drop(target));
   fill();
   // Comments come when their card is looked at.
   root.addEventListener("htmx:after:swap", fill);

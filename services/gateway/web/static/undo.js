@@ -1,6 +1,7 @@
 // Decisions on the list, in place: the list stays where it is, the next card gets the focus, and for a few seconds a
 // decision can be taken back, because it has not been sent yet. Whoever leaves the page means what they pressed.
 import { drawItem, fetchOwn, make, signInLater } from "./dom.js";
+import { dropDrafts } from "./drafts.js";
 import { t, why } from "./words.js";
 
 //: A card comes under the pointer that decided the one before: what is pressed sooner was not meant for it.
@@ -29,7 +30,7 @@ function submitAs(form, fields) {
   sent.submit();
 }
 
-// Sent although its page is on its way out.
+// Sent although its page is on its way out, and so nobody will hear the answer.
 function sendLeaving(address, fields) {
   return fetch(address, { method: "POST", body: new URLSearchParams(fields), keepalive: true });
 }
@@ -143,7 +144,10 @@ export function decideInPlace(root) {
       const item = root.getElementById(`item-${decision.id}`);
       const fault = now.querySelector(":scope > .notice")?.textContent;
       // What was written for it was sent with it.
-      if (!fault) decision.form.reset();
+      if (!fault) {
+        dropDrafts(decision.form);
+        decision.form.reset();
+      }
       if (item) drawItem(item, now);
       // Somebody else has decided: the list is drawn anew, without it or without what was said on it.
       if (fault && !(item && now.classList.contains("pending"))) tell(`${now.querySelector("a.open").textContent.trim()} ${fault}`);
@@ -242,6 +246,7 @@ export function decideInPlace(root) {
       if (decision.sent) continue;
       clearTimeout(decision.timer);
       decision.sent = true;
+      dropDrafts(decision.form);
       bodies.push([decision.address, decision.fields]);
     }
     if (batch && !batch.sent) {
@@ -330,6 +335,7 @@ export function decideOnPage(root) {
     clearTimeout(held.timer);
     const { form, fields } = held;
     held = null;
+    dropDrafts(form);
     return [sendLeaving(form.getAttribute("action"), fields)];
   }
 
