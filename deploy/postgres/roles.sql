@@ -75,8 +75,15 @@ BEGIN
                 EXECUTE format(
                     'ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', owner, found, role);
             ELSIF found = 'read' AND service = 'notifier' THEN
-                -- What is staged, for the cards of commits, what is stopped, and nothing else.
+                -- What is staged, for the cards of commits, what is stopped, who may have asked for a call, with the
+                -- jobs that it may come from, and nothing else.
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
+                IF to_regclass('"read".askers') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".askers, "read".key_makers TO %I', role);
+                END IF;
+                IF to_regclass('"read".job_attempts') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".conversations, "read".jobs, "read".job_attempts TO %I', role);
+                END IF;
                 IF to_regclass('"read".workspaces') IS NOT NULL THEN
                     EXECUTE format(
                         'GRANT SELECT ON "read".workspaces, "read".workspace_entries, "read".workspace_changes TO %I',

@@ -12,8 +12,8 @@ VIEWS = {
         SELECT key_id, tenant, revoked_at
         FROM gateway.api_keys
     """,
-    # Policy asks them when a grant covers a call under four eyes: who may have asked in a conversation, or with a key
-    # that they made for a person and that this one had not taken over, as cards have it.
+    # Policy asks them when a grant covers a call under four eyes, and the notifier as it draws a card first: who may
+    # have asked in a conversation, or with a key that they made for a person and that this one had not taken over.
     "askers": """
         SELECT tenant, conversation_id,
                concat_ws(' ', CASE WHEN opener_decides THEN created_by END, nullif(relayed_by, '')) AS people

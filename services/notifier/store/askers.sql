@@ -1,6 +1,6 @@
 -- name: list_askers
--- As the gateway says it of the same approvals when people decide. Who was told something in a job's conversation asks
--- where the job was called too; and where no conversation called it, in all its attempts.
+-- Nearly as the gateway says it when people decide, but by the time of the first card. Who was told something in a
+-- job's conversation asks where the job was called too; and where no conversation called it, in all its attempts.
 WITH RECURSIVE held AS (
     SELECT * FROM unnest(
         :approval_ids::text[], :tenants::text[], :conversation_ids::text[], :requesters::text[], :committed::text[]
@@ -27,11 +27,11 @@ WITH RECURSIVE held AS (
 SELECT p.approval_id, a.people FROM places AS p JOIN read.askers AS a USING (tenant, conversation_id)
 UNION
 SELECT h.approval_id, k.created_by
-FROM held AS h JOIN read.key_makers AS k ON k.tenant = h.tenant AND 'person:' || k.person = h.requester
-WHERE coalesce(k.revoked_at, 'infinity') > now() - interval '30 days'
+FROM held AS h JOIN read.key_makers AS k ON k.tenant = h.tenant AND k.person = substr(h.requester, 8)
+WHERE h.requester LIKE 'person:%' AND coalesce(k.revoked_at, 'infinity') > now() - interval '30 days'
   AND coalesce(k.taken_over_at, 'infinity')
       > now() - CASE WHEN h.conversation_id ~ 'job-[0-9a-f]{32}$' THEN interval '30 days' ELSE interval '0' END
 UNION
 SELECT h.approval_id, e.requester
 FROM held AS h JOIN read.workspace_entries AS e USING (tenant, conversation_id)
-WHERE strpos(h.committed, e.call_id) > 0 AND e.requester LIKE 'person:%'
+WHERE h.committed <> '' AND strpos(h.committed, e.call_id) > 0 AND e.requester LIKE 'person:%'

@@ -125,7 +125,8 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
         keys |= service in {"executor", "notifier", "agent", "jobs"} and name == "stops"
         keys |= service == "executor" and name in {"answered_calls", "approved_calls"}
         keys |= service == "jobs" and name in {"card_times", "taken_conversations"}
-        keys |= service == "policy" and name in {"askers", "key_makers"}
+        keys |= service in {"policy", "notifier"} and name in {"askers", "key_makers"}
+        keys |= service == "notifier" and name in {"conversations", "jobs", "job_attempts"}
         sees = (
             service == "gateway" or name == "restores" or keys or (service == "approval" and name == "active_rulebook")
         )
