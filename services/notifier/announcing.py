@@ -114,7 +114,7 @@ class Announcer:
             known = {each.address for each in deliveries}
             directory = self.directory()
             named = _named_now(news, newest.card, directory, at)
-            asked = [*self._asked_too(news, deliveries, directory, at), *_moved_to(deliveries, directory)]
+            asked = [*self._asked_too(news, deliveries, directory, at), *_told_now(deliveries, directory)]
             for address in dict.fromkeys(asked):
                 if address not in known:
                     pen = self._pen(address, directory)
@@ -217,8 +217,8 @@ def _named_now(news: ApprovalProgressed, card: Card, directory: Directory, at: d
     return [each.person for each in asked if not card.has_voted(each.person.id)]
 
 
-def _moved_to(deliveries: list[Delivery], directory: Directory) -> Iterator[Address]:
-    """Yield the present addresses of people who were told at others, which are told nothing any more."""
+def _told_now(deliveries: list[Delivery], directory: Directory) -> Iterator[Address]:
+    """Yield where those who were told are told now: people who have another address since are told there."""
     for each in deliveries:
         address = rules.told_at(each.address, directory)
         if address is not None and each.state is not State.ASLEEP:

@@ -169,7 +169,7 @@ class Database:
         """
         self.service = service
         self.tables = service_tables(service)
-        self.queries = load_queries(__file__).in_schema(service)
+        self.queries = load_queries(__file__).filled("schema", service)
         #: libpq URL, with its password.
         self.url = url
         # A statement of many parts is planned for longer than it runs. What people search by asks for a plan each time.

@@ -52,10 +52,10 @@ class Queries:
         except KeyError:
             raise AttributeError(f"queries.sql has no {name}") from None
 
-    def in_schema(self, schema: str) -> Queries:
-        """Return the same statements with this in the place of `{schema}`."""
+    def filled(self, piece: str, text: str) -> Queries:
+        """Return the same statements with this text in the place of `{piece}`."""
         return Queries(
-            {name: query(name, each.source.replace("{schema}", schema)) for name, each in self._queries.items()}
+            {name: query(name, each.source.replace(f"{{{piece}}}", text)) for name, each in self._queries.items()}
         )
 
 

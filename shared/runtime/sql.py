@@ -6,7 +6,7 @@ ADR 0012). What comes back is SQLAlchemy's result, so a store reads the same eit
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -39,24 +39,6 @@ def records(parameter: str, kinds: Mapping[str, Any]) -> sa.TableValuedAlias:
     columns: list[Any] = [sa.column(name, kind) for name, kind in kinds.items()]
     rows = sa.func.jsonb_to_recordset(sa.bindparam(parameter, type_=pg.JSONB)).table_valued(*columns)
     return rows.render_derived(name=f"brought_{parameter}", with_types=True)
-
-
-def arrays(parameter: str, kinds: Mapping[str, Any], *, number: str | None = None) -> sa.TableValuedAlias:
-    """Return the rows that `spread` brings, an array for each column; `number` names a column with their place, from 1.
-
-    PostgreSQL takes rows apart faster so than out of JSON, above all long texts, and expects few of them, so that it
-    looks them up by their keys; for a client, `records` is cheaper where rows have many columns.
-    """
-    given = (sa.bindparam(f"{parameter}_{name}", type_=pg.ARRAY(kind, dimensions=1)) for name, kind in kinds.items())
-    columns: list[Any] = [sa.column(name, kind) for name, kind in kinds.items()]
-    rows = sa.func.unnest(*given).table_valued(*columns, with_ordinality=number)
-    return rows.render_derived(name=f"brought_{parameter}")
-
-
-def spread(parameter: str, kinds: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return rows as the values that `arrays` takes."""
-    rows = list(rows)
-    return {f"{parameter}_{name}": [row[name] for row in rows] for name in kinds}
 
 
 def _names_of(compiled: Any) -> tuple[str, ...]:

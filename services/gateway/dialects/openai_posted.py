@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import dropwhile, takewhile
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -291,7 +291,7 @@ class ResponseIn(_Posted):
             raise invalid(f"metadata.{_LEAVE_OUT}", "goes with one answer, which approves")
         return [replace(answer, leave_out=left_out) for answer in found]
 
-    @property
+    @cached_property
     def _newest(self) -> list[Mapping[str, Any]]:
         return newest_of(self._items)
 

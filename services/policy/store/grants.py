@@ -14,19 +14,13 @@ from placet.domain.catalog import ToolSpec
 from placet.policy.rules import CallFacts
 from placet.policy.rules.grants import Entry, Grant, subjects_of
 from placet.policy.states import GrantState, grant_state
-from placet.runtime.queries import Query, load_queries, query
+from placet.runtime.queries import load_queries
 from placet.runtime.work import Work
 
-QUERIES = load_queries(__file__, "grants.sql")
+_PIECES = load_queries(__file__, "grants.sql")
+QUERIES = _PIECES.filled("usable", _PIECES.usable.source)
 #: Most grants looked at for one call, of those that are alike. A call that only a later one covers is held.
 CONSIDERED_MAX = 100
-
-
-def _of_usable(named: Query) -> Query:
-    return query(named.name, named.source.replace("{usable}", QUERIES.usable.source))
-
-
-_FIND, _USE = _of_usable(QUERIES.find), _of_usable(QUERIES.use)
 _SAID = {
     *("grant_id", "tenant", "approval_id", "owner", "key_id", "rule", "scope", "bounds", "uses", "expires_at"),
     "rulebook_digest",
@@ -57,7 +51,7 @@ async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, to
     except NotStrictJson:
         return []
     found = await work.run(
-        _FIND,
+        QUERIES.find,
         asked=asked,
         **subjects_of(call),
         tool=call.tool,
@@ -82,7 +76,7 @@ async def find_askers(work: Work, call: CallFacts) -> frozenset[str]:
 async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:
     """Use a grant for one call; return the uses left, or None where it covers nothing any more."""
     await work.run(QUERIES.lock, grant_id=grant_id)
-    used = await work.run(_USE, grant_id=grant_id, call_id=call_id)
+    used = await work.run(QUERIES.use, grant_id=grant_id, call_id=call_id)
     return int(used[0]["uses_left"]) if used else None
 
 

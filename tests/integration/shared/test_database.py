@@ -18,7 +18,7 @@ from placet.deploy.migrations import migrate
 from placet.runtime.database import FULL_SECONDS, Database
 from placet.runtime.driver import DatabaseClosed, DatabaseError, Outage, Silence
 from placet.runtime.logging import pass_over_lookups
-from placet.runtime.sql import Connection, arrays, spread
+from placet.runtime.sql import Connection
 from tests.support.line import Line, to_postgres
 from tests.support.postgres import Databases
 from tests.support.system import until
@@ -37,21 +37,6 @@ async def test_an_error_names_the_rule_and_not_the_row(databases: Databases) -> 
         await database.close()
     told = str(caught.value)
     assert (True, False) == ("short" in told, "no-4929" in told)
-
-
-async def test_rows_come_as_they_were_given(databases: Databases) -> None:
-    """An array for each column: lists in them stay lists, and what is missing is NULL and no JSON null."""
-    kinds = {"name": sa.Text, "value": pg.JSONB(none_as_null=True)}
-    given = [[[1, 2], [3]], None, {"a": [None]}, []]
-    rows = [{"name": None if value is None else "x", "value": value} for value in given]
-    brought = arrays("rows", kinds, number="place")
-    statement = sa.select(brought.c.name, brought.c.value, brought.c.value.is_(None)).order_by(sa.column("place"))
-    with databases.fresh(lambda _: None) as url:
-        database = Database(url, service="dead_letters", pool_size=1)
-        async with database.single() as connection:
-            found = (await connection.execute(statement, spread("rows", kinds, rows))).all()
-        await database.close()
-    assert [(row["name"], row["value"], row["value"] is None) for row in rows] == [tuple(row) for row in found]
 
 
 async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databases) -> None:
