@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import not_
 from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import AwareDatetime, Field
@@ -60,11 +61,6 @@ ProgressKind = Literal[
 Seconds = Annotated[int, Field(ge=1, le=2_592_000)]
 
 
-def _nothing(value: object) -> bool:
-    """Tell whether a field says nothing, so that calls that stage nothing carry no byte of it."""
-    return not value
-
-
 class Panel(Value):
     """One way to say yes: so many approvals of these people."""
 
@@ -114,7 +110,7 @@ class ApprovalRule(Value):
     alternatives: list[Panel] = Field(default_factory=list, description="Other ways to say yes: any one is enough.")
     also: list[Demand] = Field(
         default_factory=list,
-        exclude_if=_nothing,
+        exclude_if=not_,
         description="Demands that must all be met too: of a workspace whose entries ask different people.",
     )
     denials: Annotated[int, Field(ge=1, le=100, description="Denials that decide.")] = 1
@@ -182,14 +178,14 @@ class ApprovalRequested(SignedMessage):
     directory_digest: str = Field(
         default="",
         max_length=64,
-        exclude_if=_nothing,
+        exclude_if=not_,
         description="Of the file that says who is who, where it is not the rulebook: policy judged by it too.",
     )
     reason: str = Field(description="Why it is held, for people.")
     approval: ApprovalRule
     staged: list[StagedCall] = Field(
         default_factory=list,
-        exclude_if=_nothing,
+        exclude_if=not_,
         description="Of `commit_changes`: its staged calls, in order; each gets a permit of its own.",
     )
 
@@ -265,7 +261,7 @@ class ApprovalClosed(Message):
         description="How each person voted, who decided included; empty where nobody had voted before it was decided.",
     )
     edited: ApprovalProgressed | None = Field(
-        default=None, exclude_if=_nothing, description="Where it was edited: that news again, with the last arguments."
+        default=None, exclude_if=not_, description="Where it was edited: that news again, with the last arguments."
     )
 
 

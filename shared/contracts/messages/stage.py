@@ -7,6 +7,7 @@ call that runs a workspace; its arguments are `CommitArguments`.
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -65,7 +66,7 @@ class Staged(Value):
     decide: Decide = "turn"
     effects: list[StagedEffect] = Field(
         default_factory=list,
-        exclude_if=lambda value: not value,
+        exclude_if=not_,
         description="Of attempts at a job: what it makes of each key, in order.",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from operator import not_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field
@@ -19,11 +20,6 @@ ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 #: Calls of one answer of a model that are looked at; chats may post the answers to all of them at once.
 CALLS_PER_STEP_MAX = 64
-
-
-def _nothing(value: object) -> bool:
-    """Tell whether a field says nothing, so that messages carry no byte of it."""
-    return value is None or value in ("", [])
 
 
 class Category(StrEnum):
@@ -89,12 +85,12 @@ class ShownCall(Value):
     )
     asked: str = Field(
         default="",
-        exclude_if=_nothing,
+        exclude_if=not_,
         description="The requester's message that led to the call, cut. Shown as a quote or not at all.",
     )
     origins: dict[str, list[str]] | None = Field(
         default=None,
-        exclude_if=_nothing,
+        exclude_if=lambda value: value is None,
         description="Where texts among the arguments stood before the call, by JSON pointer: `user` (the requester's "
         "own words), `agent` (the agent's instructions), `quoted` (what the requester quoted or pasted), `tool:NAME` "
         "(an output); an empty list: nowhere. What is not named was not looked for. Null: nobody looked. Evidence, no "
@@ -111,7 +107,7 @@ class ToolCall(ShownCall):
     )
     base: WorkspaceBase | None = Field(
         default=None,
-        exclude_if=_nothing,
+        exclude_if=not_,
         description="Of attempts at a job: what it reads beneath its conversation's workspace, and where that is "
         "committed.",
     )
@@ -131,7 +127,7 @@ class ToolCallProposed(Message):
     call: ToolCall
     earlier: list[int] = Field(
         default_factory=list,
-        exclude_if=_nothing,
+        exclude_if=not_,
         description="Positions of the calls of the same answer that stand before it and were proposed too, in order.",
     )
 
@@ -145,7 +141,7 @@ class ToolCallPermitted(Message):
     call: ToolCall
     permit: str = Field(description="Signed permit, JWS compact form; executors trust nothing else.")
     plan: StagePlan | None = Field(
-        default=None, exclude_if=_nothing, description="Set where the permit is one to stage: how the rule wants it."
+        default=None, exclude_if=not_, description="Set where the permit is one to stage: how the rule wants it."
     )
 
 
@@ -235,7 +231,7 @@ class ToolCallFinished(Message):
         default=None, description="Set: the tool hands the conversation to people; the gateway sees to it."
     )
     staged: Staged | None = Field(
-        default=None, exclude_if=_nothing, description="Of a `staged` call: its place in the workspace."
+        default=None, exclude_if=not_, description="Of a `staged` call: its place in the workspace."
     )
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
