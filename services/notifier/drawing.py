@@ -28,7 +28,7 @@ from placet.domain.grants import offered_again
 from placet.domain.origins import NOT_LOOKED
 from placet.domain.risk import acts, why_alone
 from placet.notifier.cards import Card, CommentShown, DutyShown, PlanLine, VoteShown
-from placet.surfaces.card import ARGUMENT_MAX, Argument, arguments_of, cut, drawn, named, needed, quoted, tricks
+from placet.surfaces.card import ARGUMENT_MAX, Argument, arguments_of, cut, drawn, named, needed, quoted, tricks, why
 from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
 from placet.surfaces.texts import moment, text
 
@@ -100,7 +100,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         summary=news.summary,
         requested_by=visible(call.requester),
         names={visible(call.requester): pen.name_of(call.requester)},
-        reason=visible(news.reason),
+        reason=why(pen.locale, news.reason),
         rule=visible(news.rule),
         arguments=list(found.arguments),
         arguments_left_out=found.left_out,

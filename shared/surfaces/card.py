@@ -39,6 +39,14 @@ LOOK_TWICE = "something in its arguments needs a second look"
 #: So many blanks push what follows out of sight.
 _PUSHES = re.compile(r"\s{40}")
 _ROLES = {"requester": "whoever asked", "operators": "operators"}
+#: Why the house itself holds a call, as policy stores it: no rule does, or a rule gives no reason.
+HOUSE_REASONS = (
+    "The tool acts on the outside world.",
+    "The tool changes data.",
+    "The tool changes data and cannot be staged.",
+    "It has a job done, which cannot be staged.",
+    "Staged work takes effect when it is approved.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +222,12 @@ def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
 def quoted(words: str) -> str:
     """Return the agent's own words, or the requester's, as a card quotes them: in their lines, visible and cut."""
     return cut(visible_lines(words[: QUOTE_MAX + 1]), QUOTE_MAX)
+
+
+def why(locale: str, reason: str) -> str:
+    """Return why a call is held: what the house says itself in a language, a rulebook's words as they are; visible."""
+    own = next((each for each in HOUSE_REASONS if f"{reason} ".startswith(f"{each} ")), "")
+    return visible(text(locale, own) + reason.removeprefix(own) if own else reason)
 
 
 def needed(rule: ApprovalRule, locale: str, name_of: Callable[[str], str]) -> str:

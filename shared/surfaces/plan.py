@@ -67,8 +67,8 @@ class FileChange:
         if self.words:
             return self.words
         extent = text(locale, "binary") if self.binary else f"+{self.added} -{self.removed}"
-        sizes = [number(locale, each) for each in (self.before_size, self.after_size) if each is not None]
-        said = [extent, text(locale, "{sizes} bytes", sizes=" → ".join(sizes))]
+        sizes = [each for each in (self.before_size, self.after_size) if each is not None]
+        said = [extent, _bytes(locale, sizes)]
         return ", ".join([*said, text(locale, "mode {mode}", mode=mode)] if (mode := self._mode) else said)
 
     @property
@@ -164,7 +164,7 @@ class Plan:
         if not said and len(self.calls) < len(self.entries):
             parts.append(text(locale, "no change in the end"))
         if said:
-            parts.append(f"{', '.join(said)} ({text(locale, '{sizes} bytes', sizes=number(locale, self.size()))})")
+            parts.append(f"{', '.join(said)} ({_bytes(locale, [self.size()])})")
         if self.calls:
             parts.append(plural(locale, "{count} call", "{count} calls", len(self.calls)))
         return " · ".join(parts)
@@ -319,3 +319,9 @@ def diff_lines(diff: str) -> list[tuple[Literal["same", "added", "removed", "gap
         else:
             found.append(("same", visible(line[1:])))
     return found
+
+
+def _bytes(locale: str, sizes: Sequence[int]) -> str:
+    """Return sizes one after another in words: `1,204 → 1,260 bytes`."""
+    shown = " → ".join(number(locale, each) for each in sizes)
+    return plural(locale, "{sizes} byte", "{sizes} bytes", sizes[-1] if sizes else 0, sizes=shown)

@@ -32,7 +32,7 @@ from placet.gateway.identity.auth import PAGE, Caller, NoCaller, OtherSession
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
-from placet.surfaces.card import again_words
+from placet.surfaces.card import again_words, why
 from placet.surfaces.texts import LANGUAGES, language_of, moment, plural, text
 
 M = TypeVar("M", bound=BaseModel)
@@ -74,6 +74,7 @@ def _templates(language: str) -> Environment:
         told=lambda sentence: words.told(sentence, language, _PEOPLE.get({})),
         face=_face,
         again_words=partial(again_words, language),
+        why=partial(why, language),
         **spoken,
     )
     made.globals.update(

@@ -14,6 +14,8 @@ from placet.contracts.messages.tool_calls import Category
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.policy.rulebook import load_rulebook, rulebook_from
 from placet.policy.rules import DEFAULTS, CallFacts, Effect, Rule, Rulebook, Ruling, judge
+from placet.policy.rules.model import COMMIT, HELD_JOB, HELD_WRITE
+from placet.surfaces.card import HOUSE_REASONS, why
 
 INVALID = Path(__file__).parent / "invalid"
 SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"
@@ -120,6 +122,18 @@ def test_file_with_tools_only_uses_every_default() -> None:
         rulebook.rules,
         dict(rulebook.defaults),
         rulebook.permit_expires_after_seconds,
+    )
+
+
+def test_what_the_house_says_itself_is_told_in_every_language() -> None:
+    """Surfaces know the reasons of the defaults, and translate what a commit begins with; a rulebook's words stay."""
+    own = {*(each.reason for each in DEFAULTS.values() if each.effect is not Effect.ALLOW)}
+    own |= {HELD_WRITE.reason, HELD_JOB.reason, COMMIT.reason}
+    assert own == {*HOUSE_REASONS}
+    assert ("Vorgemerktes wird wirksam, sobald es freigegeben ist. Money goes out.", "The tool acts up.", "") == (
+        why("de", f"{COMMIT.reason} Money goes out."),
+        why("de", "The tool acts up."),
+        why("de", ""),
     )
 
 

@@ -168,6 +168,6 @@ def test_who_may_run_a_file_is_said(before: str | None, after: str | None, modes
 def test_a_pack_s_own_words_are_its_line() -> None:
     """A price is no text of so many bytes; the usual sentence says less than the card's own line."""
     rows = [a_change_row("c1", "red", "9.00", "5.00", words="red: 9.00 → 5.00 TRY"), a_change_row("c2", "a", None, "x")]
-    assert ["red: 9.00 → 5.00 TRY", "+1 -0, 1 bytes"] == [
+    assert ["red: 9.00 → 5.00 TRY", "+1 -0, 1 byte"] == [
         change.said("en") for entry in a_plan(rows).entries for change in entry.changes
     ]

@@ -125,6 +125,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "it has more values than a card shows",
     "something in its arguments needs a second look",
     "{person} voted",
+    *card.HOUSE_REASONS,
     *(rules.NO_MODEL, rules.TOO_LONG, rules.RESTORED, rules.NO_AGENT),
     *(rules.STOPPED, rules.STOPPED_AT_ONCE, rules.USED_UP),
     *(*budgets.REASONS.values(), budgets.UNPRICED),
