@@ -274,6 +274,7 @@ CREATE TABLE approval.decisions (
   conversation_id VARCHAR,
   details JSONB DEFAULT '{}' NOT NULL,
   signed VARCHAR NOT NULL,
+  at DOUBLE PRECISION DEFAULT 0 NOT NULL,
   outcome VARCHAR NOT NULL,
   answer JSONB NOT NULL,
   arguments_revision INTEGER,

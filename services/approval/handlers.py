@@ -188,7 +188,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
             made = None
             break
         directory = deps.directory().without(read.revoked_keys)
-        answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory)
+        answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory, read.votes)
         (made,) = deciding.in_order([Made(sent, replace(read, approval=approval), directory, answer, read.before)])
         kept = await store.keep_locked(work.connection, made.stored)
     await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=read.now)

@@ -72,11 +72,13 @@ class Delegation:
 
     by: Voter
     to: str
+    #: When it was signed, Unix seconds; 0 where nobody asks.
+    at: float = 0
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delegation:
         """Read back what `dataclasses.asdict` made."""
-        return cls(Voter(**value["by"] | {"roles": tuple(value["by"]["roles"])}), value["to"])
+        return cls(Voter(**value["by"] | {"roles": tuple(value["by"]["roles"])}), value["to"], value["at"])
 
 
 class Held(Protocol):

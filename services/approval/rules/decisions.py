@@ -30,7 +30,7 @@ def decide(
     voter = Voter.of(claims)
     if approval is None:
         return Answer("not_found", "There is no such approval.", None)
-    if refusal := refused(approval, claims, voter, now, directory):
+    if refusal := refused(approval, claims, voter, now, directory, others):
         return refusal
     return VERBS[claims.verb].act(Asked(approval, claims, voter, now, directory, others))
 
@@ -42,13 +42,14 @@ def judge_edit(
     judged: EditJudged,
     now: datetime,
     directory: Directory,
+    others: Sequence[Vote] = (),
 ) -> Answer:
     """Return what an edit comes to once policy has judged it, at `now`, read after the row was locked.
 
     Everything is asked again, because time has passed. It counts as its maker's approval.
     """
     voter = Voter.of(claims)
-    if refusal := refused(approval, claims, voter, now, directory):
+    if refusal := refused(approval, claims, voter, now, directory, others):
         return refusal
     call, problem = edits.revised(approval, claims)
     if edit.base_revision != approval.arguments_revision:
@@ -66,7 +67,12 @@ def judge_edit(
 
 
 def refused(
-    approval: Approval, claims: DecisionClaims, voter: Voter, now: datetime, directory: Directory
+    approval: Approval,
+    claims: DecisionClaims,
+    voter: Voter,
+    now: datetime,
+    directory: Directory,
+    votes: Sequence[Vote],
 ) -> Answer | None:
     """Return why the decision is not even considered; None where it is."""
     meaning = VERBS[claims.verb]
@@ -77,17 +83,17 @@ def refused(
     if now >= approval.expires_at:
         late = "It expired before you decided."
         return Answer("already_decided", late, expired(approval, now), event=Event.TIME_OUT)
-    return _incomplete(approval, claims, meaning)
+    return _incomplete(approval, claims, meaning, _newest(approval, voter, votes))
 
 
-def _incomplete(approval: Approval, claims: DecisionClaims, meaning: Meaning) -> Answer | None:
+def _incomplete(approval: Approval, claims: DecisionClaims, meaning: Meaning, newest: float) -> Answer | None:
     """Return what the decision lacks to be counted; None where it lacks nothing."""
     if claims.said and not approval.approval_rule.by_message:
         return Answer("invalid", "This cannot be decided by a message.", approval)
     if meaning.is_binding and not deciders.strong_enough(approval, claims.proof, said=bool(claims.said)):
         needed = approval.approval_rule.min_strength
         return Answer("too_weak", f"You must be known more surely to decide this: by {needed} or better.", approval)
-    if meaning.is_binding and (difference := _difference(approval, claims)):
+    if meaning.is_binding and (difference := _difference(approval, claims, newest)):
         text = f"{difference}, so your decision was not counted. Look at it again."
         return Answer("stale", text, approval)
     if approval.approval_rule.reason_required in meaning.reason_where and not says_something(claims.reason):
@@ -95,11 +101,20 @@ def _incomplete(approval: Approval, claims: DecisionClaims, meaning: Meaning) ->
     return None
 
 
-def _difference(approval: Approval, claims: DecisionClaims) -> str:
+def _newest(approval: Approval, voter: Voter, votes: Sequence[Vote]) -> float:
+    """Return when a person signed what they said last and what counted: a vote, or who may decide in their place."""
+    voted = [each.at for each in votes if each.voter.identity == voter.identity]
+    return max([*voted, *(each.at for each in approval.delegations if each.by.identity == voter.identity)], default=0)
+
+
+def _difference(approval: Approval, claims: DecisionClaims, newest: float) -> str:
     """Return how the card that the person saw differs from what would run; empty where it does not.
 
-    A newer revision with the same digest is the same call: a vote, a reminder or a claim came between.
+    A newer revision with the same digest is the same call: a vote, a reminder or a claim came between. What they
+    themselves have said meanwhile stands: a broker may bring what is older behind it.
     """
+    if claims.at < newest:
+        return "You have decided again since"
     if claims.digest != approval.call.digest:
         return "The call is not the one you were shown: its digest differs"
     if claims.revision is not None and claims.revision > approval.revision:

@@ -72,7 +72,7 @@ CROSS JOIN LATERAL (
     FROM (
         -- A visitor may be called like a person, so the conversation tells the two apart.
         SELECT DISTINCT ON (person, conversation_id) verb, person, roles, proof, conversation_id, key_id,
-            details ->> 'opened_by' AS opened_by, counted_revision
+            details ->> 'opened_by' AS opened_by, at, counted_revision
         FROM approval.decisions
         WHERE approval_id = a.approval_id AND tenant = a.tenant AND arguments_revision = a.arguments_revision
         ORDER BY person, conversation_id, counted_revision DESC, decided_at DESC
@@ -88,7 +88,7 @@ made AS (
     SELECT * FROM jsonb_to_recordset(:made) AS given (
         key text, once boolean, locked boolean, tenant text, decision_id text, approval_id text, person text, verb text, reason text,
         digest text, revision integer, proof text, key_id text, roles jsonb, conversation_id text, details jsonb,
-        signed text, outcome text, answer jsonb, arguments_revision integer, counted_revision integer,
+        signed text, at double precision, outcome text, answer jsonb, arguments_revision integer, counted_revision integer,
         decided_at timestamptz, changing text, seen_revision integer, in_time boolean, cancels text,
         new_state text, new_decided_by text, new_decision_reason text, new_result_kind text, new_answer_kind text,
         new_closed_at timestamptz, more jsonb
@@ -114,10 +114,10 @@ made AS (
 ), kept AS (
     INSERT INTO approval.decisions (
         tenant, decision_id, approval_id, person, verb, reason, digest, revision, proof, key_id, roles,
-        conversation_id, details, signed, outcome, answer, arguments_revision, counted_revision, decided_at
+        conversation_id, details, signed, at, outcome, answer, arguments_revision, counted_revision, decided_at
     )
     SELECT tenant, decision_id, approval_id, person, verb, reason, digest, revision, proof, key_id, roles,
-        conversation_id, details, signed, outcome, answer, arguments_revision, counted_revision, decided_at
+        conversation_id, details, signed, at, outcome, answer, arguments_revision, counted_revision, decided_at
     FROM valid ORDER BY tenant, decision_id
     ON CONFLICT DO NOTHING RETURNING tenant, decision_id
 ), done AS (
@@ -185,7 +185,7 @@ RETURNING approval_id, closed_at
 -- name: votes
 -- Of each person the last counted decision about the arguments as they are.
 SELECT DISTINCT ON (d.approval_id, d.person, d.conversation_id) d.approval_id, d.verb, d.person, d.roles, d.proof,
-    d.conversation_id, d.key_id, d.details ->> 'opened_by' AS opened_by, d.counted_revision
+    d.conversation_id, d.key_id, d.details ->> 'opened_by' AS opened_by, d.at, d.counted_revision
 FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id, arguments_revision)
 WHERE a.approval_id = ANY (:approval_ids::text[])
 ORDER BY d.approval_id, d.person, d.conversation_id, d.counted_revision DESC, d.decided_at DESC

@@ -147,7 +147,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
             "searched": searched_card(approval.summary, call.shown_arguments),
             "approval_rule": kept_rule(approval.approval_rule),
             "seats": None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()},
-            "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
+            "delegations": [asdict(each) for each in approval.delegations],
         }
         # Left out where there are none: what commits nothing carries no byte of it.
         | ({"staged": [each.model_dump() for each in approval.staged]} if approval.staged else {})
@@ -207,7 +207,8 @@ def approval_from(row: Row) -> Approval:
 def vote_from(row: Row) -> Vote:
     """Return the vote of a counted decision."""
     place = (row["proof"], row["conversation_id"], row["key_id"], row["opened_by"] or "")
-    return Vote(Voter(row["person"], tuple(row["roles"]), *place), "approve" if row["verb"] == "edit" else row["verb"])
+    voter = Voter(row["person"], tuple(row["roles"]), *place)
+    return Vote(voter, "approve" if row["verb"] == "edit" else row["verb"], row["at"])
 
 
 def edit_from(row: Row) -> Edit:

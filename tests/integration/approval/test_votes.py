@@ -80,6 +80,26 @@ async def test_two_of_two_approve_in_two_transactions(replicas: tuple[Replica, R
     assert [("person:ada", 1, 2), ("person:bob", 1, 2)] == [tuple(row.values()) for row in votes]
 
 
+async def test_an_older_yes_that_comes_late_is_no_yes(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
+    """Ada's yes was held up while she changed her mind: her denial stands, and bob's approval is the first."""
+    card = await opened_by(replicas[0], **TWO, denials=2)
+    yes = claims_of(card, "ada", "approve", at=1.0)
+    await decide(replicas[1], gateway, card, "ada", "deny", at=2.0)
+    late = of(await replicas[0].send(a_decision(gateway, yes)), DecisionAnswered)
+    second = of(await decide(replicas[1], gateway, card, "bob", "approve", at=3.0), DecisionAnswered)
+    assert ("stale", "accepted", "pending") == (late.outcome, second.outcome, second.state)
+
+
+async def test_a_delegation_that_comes_late_gives_no_place(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
+    """Ada let carl decide, and then dora: the older of the two is held up and changes nothing."""
+    card = await opened_by(replicas[0], **TWO)
+    older = claims_of(card, "ada", "delegate", at=1.0, to="person:carl")
+    await decide(replicas[1], gateway, card, "ada", "delegate", at=2.0, to="person:dora")
+    late = of(await replicas[0].send(a_decision(gateway, older)), DecisionAnswered)
+    given = await replicas[0].rows("SELECT delegations -> 0 ->> 'to' AS stand_in FROM approval.approvals")
+    assert ("stale", [{"stand_in": "person:dora"}]) == (late.outcome, [dict(each) for each in given])
+
+
 async def test_a_token_and_its_openers_key_are_one_vote(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
     """Ada opened the conversation and votes with its token and with her key: one of two, and the last word counts."""
     card = await opened_by(replicas[0], approvers=["requester", "group:finance"], approvals=2, denials=2)

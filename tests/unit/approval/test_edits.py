@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from placet.approval import rules
-from placet.approval.rules import Approval, edits
+from placet.approval.rules import Approval, Vote, edits
 from placet.approval.states import State
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import DecisionClaims
 from placet.contracts.permit import digest_of
 from placet.domain.card_text import REDACTED
+from placet.domain.deciders import Voter
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, a_directory, an_approval, an_edit, an_edit_judged, claims_of
 
@@ -130,6 +131,16 @@ def test_the_second_edit_of_the_same_arguments_is_stale() -> None:
     assert after is not None
     answer = rules.judge_edit(after, edit, second, an_edit_judged(edit), NOON, a_directory())
     assert ("stale", after) == (answer.outcome, answer.after)
+
+
+def test_an_edit_counts_for_nobody_who_abstained_meanwhile() -> None:
+    """Its maker voted while policy had not judged it yet: that was their last word."""
+    approval = an_editable()
+    claims = an_edit_of(approval).model_copy(update={"at": 1.0})
+    edit = an_edit(approval, claims)
+    since = [Vote(Voter(claims.person, (), "api_key"), "abstain", at=2.0)]
+    answer = rules.judge_edit(approval, edit, claims, an_edit_judged(edit), NOON, a_directory(), since)
+    assert ("stale", approval) == (answer.outcome, answer.after)
 
 
 def test_an_edit_back_and_forth_keeps_what_was_proposed() -> None:

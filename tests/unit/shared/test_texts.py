@@ -97,6 +97,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, *_SHEETS, "opened", "unso
     "You are not among the people who may decide this.",
     "It expired before you decided.",
     "The call is not the one you were shown: its digest differs",
+    "You have decided again since",
     "This cannot be decided by a message.",
     "This needs a reason.",
     "An edit says what to change: new arguments, or entries of a commit to leave out.",
