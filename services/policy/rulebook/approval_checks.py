@@ -178,7 +178,7 @@ def _unknown_channels(entry: ApprovalEntry, channels: Sequence[str] | None) -> I
     lists += [(("escalations", at, "channels"), step.channels) for at, step in enumerate(entry.escalations)]
     for steps, named in lists:
         for index, channel in enumerate(named):
-            if channel not in channels:
+            if channel not in channels and channel.partition(":")[0] not in channels:
                 yield (*steps, index), f"unknown channel {channel!r}"
 
 

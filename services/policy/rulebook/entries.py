@@ -16,7 +16,7 @@ from placet.policy.rules import Effect, Ruling
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Glob = Annotated[str, Field(min_length=1, max_length=128)]
-Channel = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+Channel = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}(:.{1,128})?$")]
 
 #: How long staged work may wait undecided, in seconds: a minute to 30 days.
 STAGE_SECONDS_MIN, STAGE_SECONDS_MAX = 60, 2_592_000
@@ -165,7 +165,7 @@ class FileEntry(WrittenEntry):
         ApprovalEntry | None, Field(description="Who decides where a rule could not be evaluated; None: operators.")
     ] = None
     channels: Annotated[
-        list[Channel] | None, Field(description="Channels that rules may name; None leaves them unchecked.")
+        list[Channel] | None, Field(description="Channels that rules may name, one of a kind or all; None: unchecked.")
     ] = None
     tools: Any = None
     directory: Any = None

@@ -162,6 +162,26 @@ rules:
     assert (Rule("both", ruling, frozenset({"pay", "look"}), "shop-?", "acme"),) == rulebook.rules
 
 
+@pytest.mark.parametrize("listed", ["webhook:crm", "webhook"])
+def test_a_place_is_listed_by_its_whole_name_or_by_its_kind(listed: str) -> None:
+    """What a rule may name can be listed; another place of the kind is known where all of them are."""
+    rule = """
+  - name: {tool}
+    match: {{tool: {tool}}}
+    effect: require_approval
+    reason: So.
+    approval: {{approvers: [operators], channels: ["webhook:{name}"]}}
+"""
+    asked = f"channels: ['{listed}']\nrules:{rule.format(tool='pay', name='crm')}"
+    assert ["webhook:crm"] == a_rulebook(asked).rules[0].ruling.approval.channels  # type: ignore[union-attr]
+    asked += rule.format(tool="look", name="other")
+    if listed == "webhook":
+        assert 2 == len(a_rulebook(asked).rules)
+    else:
+        with pytest.raises(RulebookInvalid, match="unknown channel 'webhook:other'"):
+            a_rulebook(asked)
+
+
 def test_rule_without_match_is_for_every_tool() -> None:
     """What a rule leaves out matches everything."""
     rulebook = a_rulebook("rules: [{name: all, effect: deny, reason: Closed.}]")
