@@ -144,6 +144,21 @@ async def test_a_second_click_is_told_who_was_first(house: House, page: Page) ->
     await expect(page.locator(f"#pane-{approval_id} .notice")).to_contain_text("Decided by grace")
 
 
+async def test_whoever_decides_by_keyboard_stays_among_the_cards(house: House, page: Page) -> None:
+    """The pressed button goes with its card: the decided card has the focus, then the next, then the heading."""
+    conversation = await say(page, "two payment links")
+    first, one = await hold(house, conversation)
+    await expect(page.locator(f"#pane-{one}")).to_be_visible()
+    second, other = await hold(house, conversation, tool="deploy")
+    for call, approval_id, then in ((second, other, f"#pane-{one}"), (first, one, "#pane > summary")):
+        await page.locator(f"#pane-{approval_id}").get_by_role("button", name="Deny", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(f"#pane-{approval_id}.denied")).to_be_focused()
+        await closed(house, call, approval_id)
+        await expect(page.locator(f"#pane-{approval_id}")).to_have_count(0)
+        await expect(page.locator(then)).to_be_focused()
+
+
 async def test_a_reason_half_written_survives_a_new_card(house: House, page: Page) -> None:
     """Cards that arrive do not disturb who is writing."""
     conversation = await say(page, "a payment link")

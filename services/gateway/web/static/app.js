@@ -1,5 +1,5 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
-import { fetchOwn, hearComments, signInLater } from "./dom.js";
+import { fetchOwn, hearComments, keepFocus, signInLater } from "./dom.js";
 import { dropDraft, keepDraft, keepDrafts } from "./drafts.js";
 import { COMMIT, Feed } from "./feed.js";
 import { plans } from "./plan.js";
@@ -251,6 +251,7 @@ document.addEventListener("click", (event) => {
 
 // A newcomer on a small screen sees the chat first; the pane says how much waits.
 if (matchMedia("(max-width: 56rem)").matches) document.getElementById("pane")?.removeAttribute("open");
+keepFocus(document);
 keepTime(document);
 plans(document);
 follow();

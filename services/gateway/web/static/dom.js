@@ -30,6 +30,22 @@ export async function drawItem(item, now) {
   if (focused && !drawn?.contains(document.activeElement)) drawn?.focus({ preventScroll: true });
 }
 
+// A button that was pressed goes with its card, and the focus with it: whoever decides by keyboard goes on with the card as
+// it is now, the first one that still waits beside it, or else the heading of its list.
+export function keepFocus(root) {
+  let card = null;
+  for (const kind of ["focusin", "pointerdown"]) {
+    root.addEventListener(kind, ({ target }) => (card = target.closest("article.card")));
+  }
+  root.addEventListener("htmx:after:swap", () => {
+    if (!card || root.activeElement !== root.body) return;
+    const beside = card.matches(".in-pane") ? ["#waiting article.card", "#pane > summary"] : ["#text"];
+    const next = [`#${CSS.escape(card.id)}`, ...beside].map((place) => root.querySelector(place)).find(Boolean);
+    if (next?.matches("article")) next.tabIndex = -1;
+    next?.focus({ preventScroll: true });
+  });
+}
+
 // What people said about an approval changes where it stands as soon as the page's stream tells of it; what was said
 // while there was no stream, once there is one again.
 export function hearComments(events) {
