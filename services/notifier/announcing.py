@@ -69,13 +69,13 @@ class Announcer:
         at: datetime,
         plan: Plan | None = None,
         *,
-        restored: bool = False,
+        restored_at: datetime | None = None,
         opened_by: str = "",
     ) -> Iterator[Delivery]:
         """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations.
 
-        `plan`: of a commit, what it would do. `restored`: the house was restored from a backup since it was asked.
-        `opened_by`: who may have asked beside the requester.
+        `plan`: of a commit, what it would do. `restored_at`: when the house was restored since it was asked, None where
+        it was not. `opened_by`: who may have asked beside the requester.
         """
         call, latest = news.call, rules.tell_by(at, news.expires_at)
         case = Case(self.directory(), call.requester, at, call.agent, waits=True, latest=latest, opened_by=opened_by)
@@ -84,7 +84,7 @@ class Announcer:
         asked = [each.person for each in people.first_people(news.approval, case)]
         for rank, (place, state) in enumerate(places):
             card = self._first_card(news, place, asked, case, plan)
-            card = replace(card, restored=restored)
+            card = replace(card, restored=round(restored_at.timestamp() * 1_000_000) if restored_at else 0)
             made = rules.opened(news, place, state, card, at, topic=topic_of(card), rank=rank)
             yield joint_mails.delayed(made, self.mail_window)
 

@@ -153,8 +153,9 @@ class Card:
     #: Why an administrator has stopped such calls, as they wrote it; empty while nobody has. What cannot change in
     #: place says how it was when it was sent.
     stopped: str = ""
-    #: Whether the house was restored from a backup since it was asked: the call may have run in the meantime.
-    restored: bool = False
+    #: When the house was restored from a backup since it was asked, Unix microseconds: the call may have run in the
+    #: meantime. 0: it was not.
+    restored: int = 0
     #: Who said "I'm on it".
     claimed_by: str = ""
     #: How long that holds; it binds nobody.

@@ -132,8 +132,8 @@ def _deliveries_of(
     plan, opened_by = plans.get(approval_id), askers.get(approval_id, "")
     # Its news may have been on their way when the house was backed up, or what it commits was staged before.
     is_old = work.restored_at is not None and arrival.time <= work.restored_at
-    restored = is_old or (plan is not None and plan.restored)
-    return announcer.open(arrival.message, work.now, plan, restored=restored, opened_by=opened_by)
+    restored_at = work.restored_at if is_old or (plan is not None and plan.restored) else None
+    return announcer.open(arrival.message, work.now, plan, restored_at=restored_at, opened_by=opened_by)
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:

@@ -51,7 +51,7 @@ METADATA_TYPE: Final = "placet_card"
 
 _SUBJECT = re.compile(
     r"v1\.(?P<tenant>[a-z0-9][a-z0-9-]{0,62})\.(?P<approval_id>[A-Za-z0-9_-]{1,64})"
-    r"\.(?P<revision>[1-9][0-9]{0,9})\.(?P<digest>[0-9a-f]{64})(?P<restored>\.r)?"
+    r"\.(?P<revision>[1-9][0-9]{0,9})\.(?P<digest>[0-9a-f]{64})(\.r(?P<restored>[1-9][0-9]{0,16}))?"
 )
 
 
@@ -71,12 +71,12 @@ class Subject:
     approval_id: str
     revision: int
     digest: str
-    #: Whether the card told of a restore since it was asked.
-    restored: bool = False
+    #: The restore since it was asked that the card told of, Unix microseconds; 0: of none.
+    restored: int = 0
 
     def text(self) -> str:
         """Return it as a button's value."""
-        told = ".r" if self.restored else ""
+        told = f".r{self.restored}" if self.restored else ""
         return f"v1.{self.tenant}.{self.approval_id}.{self.revision}.{self.digest}{told}"
 
 
@@ -85,7 +85,7 @@ def parse_subject(text: str) -> Subject | None:
     found = _SUBJECT.fullmatch(text)
     if found is None:
         return None
-    shown = int(found["revision"]), found["digest"], found["restored"] is not None
+    shown = int(found["revision"]), found["digest"], int(found["restored"] or 0)
     return Subject(found["tenant"], found["approval_id"], *shown)
 
 

@@ -116,7 +116,9 @@ FROM doubted
 
 -- name: tell_cards
 -- Cards of what waits say that it may have run since, and whom they ask anew; those in Slack at once, where they stand.
-UPDATE notifier.deliveries SET card = card || '{"restored": true, "votes": []}' WHERE pending
+UPDATE notifier.deliveries SET card = card || jsonb_build_object(
+    'restored', (extract(epoch FROM %(restored_at)s::timestamptz) * 1000000)::bigint, 'votes', '[]'::jsonb
+) WHERE pending
 
 -- name: show_cards
 WITH due AS (

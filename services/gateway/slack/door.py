@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -248,11 +249,11 @@ class SlackDoor:
 
     async def _decide(self, caller: Caller, told: Click | Submission, ask: Ask, stored: asyncio.Event) -> Row | None:
         decision_id = derived_id("slack-decision", told.key)
-        approval_id = told.subject.approval_id
         if told.subject.restored:
-            row = await self.decisions.find(caller, approval_id)
-            ask = replace(ask, restored_at=row["restored_at"])
-        return await self.decisions.decide(caller, approval_id, ask, decision_id=decision_id, stored=stored)
+            ask = replace(ask, restored_at=datetime.fromtimestamp(told.subject.restored / 1_000_000, UTC))
+        return await self.decisions.decide(
+            caller, told.subject.approval_id, ask, decision_id=decision_id, stored=stored
+        )
 
     def _caller(self, told: Click | Submission) -> Caller:
         return caller_of(told.sender, told.subject, self.slack, self.directory())

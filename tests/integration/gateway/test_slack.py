@@ -86,8 +86,9 @@ class Scene:
         insert(self.house.url, "approvals", **row)
         return row, self.card(row)
 
-    def card(self, row: dict[str, Any], *, restored: bool = False) -> Message:
+    def card(self, row: dict[str, Any], *, restored_at: datetime | None = None) -> Message:
         """Show a card of an approval, with every button."""
+        restored = round(restored_at.timestamp() * 1_000_000) if restored_at else 0
         subject = names.Subject(row["tenant"], row["approval_id"], row["revision"], row["digest"], restored).text()
         actions = [names.APPROVE, names.AGAIN, names.DENY, names.EDIT, names.MORE]
         blocks = [kit.actions("b", *(kit.button(action, action, subject) for action in actions))]
@@ -336,16 +337,17 @@ async def test_more_says_that_the_house_was_restored(scene: Scene) -> None:
 
 
 async def test_a_card_in_slack_that_tells_of_a_restore_approves(scene: Scene) -> None:
-    """A restore has its cards shown anew; one that stood there before, or a modal of it, approves nothing."""
+    """A restore has its cards shown anew; one from before, or from before another one, or a modal approves nothing."""
     row, card = scene.waiting(approval_rule={"edits": True})
     soon, ada = datetime.now(UTC) + timedelta(hours=1), scene.person()
     await ada.click(card, names.EDIT)
     view = await scene.view()
     scene.house.query("INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%s, %s)", soon, soon)
     await ada.click(card, names.APPROVE)
+    await ada.click(scene.card(row, restored_at=soon - timedelta(minutes=1)), names.APPROVE)
     await ada.submit(view, {})
     assert ("see first whether it ran" in await scene.told(), []) == (True, scene.house.approvers.claims)
-    await ada.click(scene.card(row, restored=True), names.APPROVE)
+    await ada.click(scene.card(row, restored_at=soon), names.APPROVE)
     assert ["approve"] == [claims.verb for claims in scene.house.approvers.claims]
 
 

@@ -496,9 +496,10 @@ async def test_a_commit_s_card_tells_of_a_restore_since_its_entries_were_staged(
         await replica.execute(statement)
     arguments = {"workspace_id": "w", "tree_digest": "0" * 64, "entries": ["c1"]}
     call = a_call(tool="commit_changes", arguments=arguments, conversation_id="conversation-1")
-    await replica.send_anew(opened("wall", call=call), restored_at=datetime.now(UTC) + timedelta(hours=hours))
+    at = datetime.now(UTC) + timedelta(hours=hours)
+    await replica.send_anew(opened("wall", call=call), restored_at=at)
     (row,) = await replica.rows("SELECT card FROM notifier.deliveries")
-    assert (hours > 0) == row["card"]["restored"]
+    assert row["card"]["restored"] == (round(at.timestamp() * 1_000_000) if hours > 0 else 0)
 
 
 @pytest.mark.parametrize("minutes", [-1, 1])
@@ -508,7 +509,7 @@ async def test_a_card_whose_news_were_on_their_way_tells_of_a_restore(replica: R
     replica.units.database.restored = Restored(at, at)
     await replica.send_events(an_event(opened("wall"), time=at + timedelta(minutes=minutes)))
     (row,) = await replica.rows("SELECT card FROM notifier.deliveries")
-    assert (minutes < 0) == row["card"]["restored"]
+    assert row["card"]["restored"] == (round(at.timestamp() * 1_000_000) if minutes < 0 else 0)
 
 
 async def test_a_commit_s_card_tells_its_entries(replica: Replica) -> None:

@@ -39,8 +39,9 @@ def test_a_strange_value_is_no_subject(text: str) -> None:
 
 def test_a_subject_survives_a_button() -> None:
     """What is read from a button is what was put into it."""
-    subject = Subject("acme", "01a20251-f834-72ac-bd49-1eb1f8da6604", 12, "c" * 64)
-    assert subject == parse_subject(subject.text())
+    for restored in (0, 1_796_123_456_123_456):
+        subject = Subject("acme", "01a20251-f834-72ac-bd49-1eb1f8da6604", 12, "c" * 64, restored)
+        assert subject == parse_subject(subject.text())
 
 
 def test_without_a_token_slack_is_not_used() -> None:
