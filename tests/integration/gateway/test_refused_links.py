@@ -132,6 +132,13 @@ async def test_a_link_that_is_none_of_ours_says_so(house: House, token: str) -> 
     assert [] == decided(house)
 
 
+async def test_a_link_that_was_forgotten_leads_to_the_inbox(house: House) -> None:
+    """Nobody can tell it from one that never was: it may be too old, and nothing says to open the same mail again."""
+    async with house.client() as browser:
+        shown = await browser.get(f"/l/{'x' * 43}")
+    assert [True, True] == [words in shown.text for words in ("too old", "your inbox has what needs your decision")]
+
+
 async def guessed(browser: httpx.AsyncClient, times: int, **headers: str) -> list[int]:
     """Try links that do not exist; return the statuses."""
     return [(await browser.get(f"/l/{number:043}", headers=headers)).status_code for number in range(times)]
