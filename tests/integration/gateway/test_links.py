@@ -438,6 +438,33 @@ async def test_a_link_shows_no_form_to_who_may_not_decide_any_more(house: House,
     assert [True, False] == [text in shown.text for text in ("You cannot decide this.", row["summary"])]
 
 
+async def test_who_left_may_not_change_the_vote_that_they_made_elsewhere(house: House, everybody: Everybody) -> None:
+    """Asked for or not, no form is shown to them: the vote of somebody who left the group counts no more."""
+    rule = {"min_strength": "link", "approvers": ["group:finance"], "approvals": 2}
+    row = waiting(house, approval_rule=rule)
+    vote = {"decision_id": "d1", "person": "person:ada", "verb": "approve", "proof": "web"}
+    insert(house.url, "decisions", **vote_row(row, 1) | vote)
+    path = f"/l/{a_link(house.url, row)}?again=1"
+    async with house.client() as browser:
+        before = await browser.get(path)
+        everybody.now = replace(PEOPLE, groups={})
+        after = await browser.get(path)
+    assert [True, False] == ["<form" in each.text for each in (before, after)]
+    assert [True, False] == [words in after.text for words in ("You cannot decide this.", row["summary"])]
+
+
+@pytest.mark.parametrize(("voters", "forms"), [({}, 1), ({"person:grace": None}, 0)], ids=["not yet", "voted"])
+async def test_a_stand_in_whose_giver_has_voted_is_not_asked(house: House, voters: dict[str, None], forms: int) -> None:
+    """One place is one vote: the link shows nothing of the call any more, and says why."""
+    given = [{"by": {"person": "person:grace", "roles": [], "proof": "web"}, "to": "person:ada", "at": 0}]
+    rule = {"min_strength": "link", "approvers": ["person:grace", "person:bob"], "approvals": 2}
+    row = waiting(house, approval_rule=rule, delegations=given, voters=voters)
+    async with house.client() as browser:
+        shown = await browser.get(f"/l/{a_link(house.url, row)}")
+    told = [words in shown.text for words in ("<form", row["summary"], "somebody has voted in whose place you could")]
+    assert [forms == 1, forms == 1, forms == 0] == told
+
+
 @pytest.mark.parametrize(
     ("rule", "forms"),
     [
