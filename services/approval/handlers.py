@@ -144,7 +144,7 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = 
         else:
             refuse_void(each.claims.at, work.restored_at)
             directory = deps.directory().without(read.revoked_keys)
-            answer = rules.decide(read.approval, each.claims, read.now, directory, read.votes)
+            answer = rules.decide(read.approval, each.claims, read.now, directory, read.votes, read.newest)
             made.append(Made(each, read, directory, answer, read.before))
     voted = deciding.in_order([each for each in made if each.answer.proposal is None])
     for decision in voted:
@@ -188,7 +188,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
             made = None
             break
         directory = deps.directory().without(read.revoked_keys)
-        answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory, read.votes)
+        answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory, read.newest)
         (made,) = deciding.in_order([Made(sent, replace(read, approval=approval), directory, answer, read.before)])
         kept = await store.keep_locked(work.connection, made.stored)
     await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=read.now)

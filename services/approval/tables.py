@@ -224,7 +224,7 @@ DECISIONS = sa.Table(
     column("details", pg.JSONB, server_default=sa.text("'{}'")),
     #: The signed decision itself, JWS compact form: evidence that anybody with the public key can check.
     column("signed", sa.String),
-    #: When that was, Unix seconds: of one person's votes the one that was signed last counts.
+    #: When that was, Unix seconds: what is older than a person's last word does not replace it.
     column("at", sa.Double, server_default=sa.text("0")),
     column("outcome", sa.String),
     #: DecisionAnswered without its address and what stands beside it: the same decision id gets it again.

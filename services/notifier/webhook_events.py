@@ -83,7 +83,7 @@ def body_of(name: str, tenant: str, at: datetime, data: Mapping[str, Any]) -> st
 
 def card_body(card: Card, at: datetime) -> str:
     """Return the body that shows a card to a webhook which a rule names."""
-    return body_of("approval.card", card.tenant, at, as_json(card))
+    return body_of("approval.card", card.tenant, at, {**as_json(card), "restored": card.restored > 0})
 
 
 def wait_before(event_id: str, attempt: int) -> float | None:

@@ -72,13 +72,11 @@ class Delegation:
 
     by: Voter
     to: str
-    #: When it was signed, Unix seconds; 0 where nobody asks.
-    at: float = 0
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delegation:
         """Read back what `dataclasses.asdict` made."""
-        return cls(Voter(**value["by"] | {"roles": tuple(value["by"]["roles"])}), value["to"], value["at"])
+        return cls(Voter(**value["by"] | {"roles": tuple(value["by"]["roles"])}), value["to"])
 
 
 class Held(Protocol):

@@ -30,8 +30,6 @@ class Vote:
 
     voter: Voter
     verb: Literal["approve", "deny", "abstain"]
-    #: When it was signed, Unix seconds; 0 where nobody asks.
-    at: float = 0
 
 
 def groups_needed(held: Held, voter: Voter, panels: Iterable[int]) -> list[list[str]]:

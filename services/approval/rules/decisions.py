@@ -24,13 +24,21 @@ from placet.domain.votes import Vote
 
 
 def decide(
-    approval: Approval | None, claims: DecisionClaims, now: datetime, directory: Directory, others: Sequence[Vote] = ()
+    approval: Approval | None,
+    claims: DecisionClaims,
+    now: datetime,
+    directory: Directory,
+    others: Sequence[Vote] = (),
+    newest: float = 0,
 ) -> Answer:
-    """Return what a person's decision comes to at `now`, which must have been read after the row was locked."""
+    """Return what a person's decision comes to at `now`, which must have been read after the row was locked.
+
+    `newest` is when they signed what they said last before and what counted.
+    """
     voter = Voter.of(claims)
     if approval is None:
         return Answer("not_found", "There is no such approval.", None)
-    if refusal := refused(approval, claims, voter, now, directory, others):
+    if refusal := refused(approval, claims, voter, now, directory, newest):
         return refusal
     return VERBS[claims.verb].act(Asked(approval, claims, voter, now, directory, others))
 
@@ -42,14 +50,14 @@ def judge_edit(
     judged: EditJudged,
     now: datetime,
     directory: Directory,
-    others: Sequence[Vote] = (),
+    newest: float = 0,
 ) -> Answer:
     """Return what an edit comes to once policy has judged it, at `now`, read after the row was locked.
 
     Everything is asked again, because time has passed. It counts as its maker's approval.
     """
     voter = Voter.of(claims)
-    if refusal := refused(approval, claims, voter, now, directory, others):
+    if refusal := refused(approval, claims, voter, now, directory, newest):
         return refusal
     call, problem = edits.revised(approval, claims)
     if edit.base_revision != approval.arguments_revision:
@@ -72,7 +80,7 @@ def refused(
     voter: Voter,
     now: datetime,
     directory: Directory,
-    votes: Sequence[Vote],
+    newest: float,
 ) -> Answer | None:
     """Return why the decision is not even considered; None where it is."""
     meaning = VERBS[claims.verb]
@@ -83,7 +91,7 @@ def refused(
     if now >= approval.expires_at:
         late = "It expired before you decided."
         return Answer("already_decided", late, expired(approval, now), event=Event.TIME_OUT)
-    return _incomplete(approval, claims, meaning, _newest(approval, voter, votes))
+    return _incomplete(approval, claims, meaning, newest)
 
 
 def _incomplete(approval: Approval, claims: DecisionClaims, meaning: Meaning, newest: float) -> Answer | None:
@@ -99,12 +107,6 @@ def _incomplete(approval: Approval, claims: DecisionClaims, meaning: Meaning, ne
     if approval.approval_rule.reason_required in meaning.reason_where and not says_something(claims.reason):
         return Answer("invalid", "This needs a reason.", approval)
     return None
-
-
-def _newest(approval: Approval, voter: Voter, votes: Sequence[Vote]) -> float:
-    """Return when a person signed what they said last and what counted: a vote, or who may decide in their place."""
-    voted = [each.at for each in votes if each.voter.identity == voter.identity]
-    return max([*voted, *(each.at for each in approval.delegations if each.by.identity == voter.identity)], default=0)
 
 
 def _difference(approval: Approval, claims: DecisionClaims, newest: float) -> str:

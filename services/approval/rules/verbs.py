@@ -144,8 +144,7 @@ def _delegate(asked: Asked) -> Answer:
     if to == asked.claims.person or not deciders.may_be_delegate(approval, to, asked.directory, opened_by):
         return asked.invalid("This person cannot decide in your place.")
     kept = tuple(each for each in approval.delegations if each.by.identity != asked.voter.identity)
-    given = (*kept, Delegation(asked.voter, to, asked.claims.at))
-    after = replace(approval, delegations=given, revision=approval.revision + 1)
+    after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
     after = with_voters(after, asked.votes, asked.directory)
     return asked.accepted(f"{to} may decide in your place.", after, "delegated")
 

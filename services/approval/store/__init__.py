@@ -70,6 +70,8 @@ async def read_decisions(connection: Connection, asked: Sequence[DecisionClaims]
         approval_ids=[each.approval_id for each in asked],
         decision_ids=[each.decision_id for each in asked],
         key_ids=[each.key_id or "" for each in asked],
+        persons=[each.person for each in asked],
+        conversation_ids=[each.conversation_id or "" for each in asked],
     )
     return [reading_from(row) for row in rows]
 

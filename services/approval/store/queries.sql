@@ -61,9 +61,17 @@ SELECT a.*, given.number, statement_timestamp() AS now, d.person AS said_by, d.v
             AND e.step = a.step AND e."position" < a."position" AND e.state = 'approved'
             AND NOT coalesce((e.approval_rule ->> 'independent')::boolean, false)
     ) AS earlier, today.digest AS rulebook_now, today.directory_digest AS directory_now,
-    today.people_since
-FROM unnest(:tenants::text[], :approval_ids::text[], :decision_ids::text[], :key_ids::text[])
-    WITH ORDINALITY AS given (tenant, approval_id, decision_id, key_id, number)
+    today.people_since, (
+        -- An edit may have brought back the arguments that somebody decided about before: whatever they are by now.
+        SELECT coalesce(max(e.at), 0) FROM approval.decisions AS e
+        WHERE e.approval_id = a.approval_id AND e.tenant = a.tenant AND e.person = given.person
+            AND coalesce(e.conversation_id, '') = given.conversation_id AND e.outcome = 'accepted'
+            AND e.verb NOT IN ('claim', 'release', 'cancel')
+    ) AS newest
+FROM unnest(
+    :tenants::text[], :approval_ids::text[], :decision_ids::text[], :key_ids::text[], :persons::text[],
+    :conversation_ids::text[]
+) WITH ORDINALITY AS given (tenant, approval_id, decision_id, key_id, person, conversation_id, number)
 LEFT JOIN approval.approvals AS a ON a.approval_id = given.approval_id AND a.tenant = given.tenant
 LEFT JOIN approval.decisions AS d ON d.tenant = given.tenant AND d.decision_id = given.decision_id
 LEFT JOIN read.active_rulebook AS today ON true
@@ -72,7 +80,7 @@ CROSS JOIN LATERAL (
     FROM (
         -- A visitor may be called like a person, so the conversation tells the two apart.
         SELECT DISTINCT ON (person, conversation_id) verb, person, roles, proof, conversation_id, key_id,
-            details ->> 'opened_by' AS opened_by, at, counted_revision
+            details ->> 'opened_by' AS opened_by, counted_revision
         FROM approval.decisions
         WHERE approval_id = a.approval_id AND tenant = a.tenant AND arguments_revision = a.arguments_revision
         ORDER BY person, conversation_id, counted_revision DESC, decided_at DESC
@@ -185,7 +193,7 @@ RETURNING approval_id, closed_at
 -- name: votes
 -- Of each person the last counted decision about the arguments as they are.
 SELECT DISTINCT ON (d.approval_id, d.person, d.conversation_id) d.approval_id, d.verb, d.person, d.roles, d.proof,
-    d.conversation_id, d.key_id, d.details ->> 'opened_by' AS opened_by, d.at, d.counted_revision
+    d.conversation_id, d.key_id, d.details ->> 'opened_by' AS opened_by, d.counted_revision
 FROM approval.decisions AS d JOIN approval.approvals AS a USING (tenant, approval_id, arguments_revision)
 WHERE a.approval_id = ANY (:approval_ids::text[])
 ORDER BY d.approval_id, d.person, d.conversation_id, d.counted_revision DESC, d.decided_at DESC

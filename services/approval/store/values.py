@@ -73,6 +73,8 @@ class Reading:
     before: tuple[str, ...] = ()
     #: What policy judges by.
     today: Today = UNKNOWN
+    #: When its maker signed what they said last of this approval and what counted, Unix seconds; 0 for nothing.
+    newest: float = 0
 
 
 def reading_from(row: Row) -> Reading:
@@ -89,6 +91,7 @@ def reading_from(row: Row) -> Reading:
         earlier,
         tuple(row["earlier"]),
         Today(row["rulebook_now"] or "", row["directory_now"] or "", people_since=bool(row["people_since"])),
+        row["newest"],
     )
 
 
@@ -147,7 +150,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
             "searched": searched_card(approval.summary, call.shown_arguments),
             "approval_rule": kept_rule(approval.approval_rule),
             "seats": None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()},
-            "delegations": [asdict(each) for each in approval.delegations],
+            "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
         # Left out where there are none: what commits nothing carries no byte of it.
         | ({"staged": [each.model_dump() for each in approval.staged]} if approval.staged else {})
@@ -207,8 +210,7 @@ def approval_from(row: Row) -> Approval:
 def vote_from(row: Row) -> Vote:
     """Return the vote of a counted decision."""
     place = (row["proof"], row["conversation_id"], row["key_id"], row["opened_by"] or "")
-    voter = Voter(row["person"], tuple(row["roles"]), *place)
-    return Vote(voter, "approve" if row["verb"] == "edit" else row["verb"], row["at"])
+    return Vote(Voter(row["person"], tuple(row["roles"]), *place), "approve" if row["verb"] == "edit" else row["verb"])
 
 
 def edit_from(row: Row) -> Edit:

@@ -295,7 +295,7 @@ def _restored_since(ask: Ask, approval: Row) -> Refused | None:
     A conversation's log goes on as the backup had it, so its cards say nothing of that; other pages may have stood open
     since before, and what programs sent before, they send again.
     """
-    if approval["state"] != "pending" or approval.get("restored_at") == ask.restored_at:
+    if approval["state"] != "pending" or approval.get("restored_at") in {None, ask.restored_at}:
         return None
     title = "Placet was restored from a backup after this was asked: it may have run already."
     detail = (

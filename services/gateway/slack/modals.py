@@ -14,7 +14,7 @@ from placet.gateway.slack.interactions import Click, carried
 from placet.gateway.store.read import Row
 from placet.surfaces import block_kit as kit
 from placet.surfaces.block_kit import Block
-from placet.surfaces.card import named
+from placet.surfaces.card import named, why
 from placet.surfaces.plan import is_commit
 from placet.surfaces.texts import text
 
@@ -74,7 +74,7 @@ def more_modal(row: Row, url: str, locale: str, name_of: Callable[[str], str]) -
         (text(locale, "Asked by"), name_of(row["requester"])),
         (text(locale, "Agent"), row["agent"]),
         (text(locale, "Held by rule"), row["rule"]),
-        (text(locale, "Why"), row["reason"]),
+        (text(locale, "Why"), why(locale, row["reason"])),
         (text(locale, "May decide"), ", ".join(named(each, locale, name_of) for each in row["approvers"])),
         (text(locale, "Decided by"), name_of(row["decided_by"]) if row["decided_by"] else ""),
         (text(locale, "Digest"), row["digest"]),

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from placet.approval import rules
-from placet.approval.rules import Approval, Vote, edits
+from placet.approval.rules import Approval, edits
 from placet.approval.states import State
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import DecisionClaims
 from placet.contracts.permit import digest_of
 from placet.domain.card_text import REDACTED
-from placet.domain.deciders import Voter
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, a_directory, an_approval, an_edit, an_edit_judged, claims_of
 
@@ -138,8 +137,7 @@ def test_an_edit_counts_for_nobody_who_abstained_meanwhile() -> None:
     approval = an_editable()
     claims = an_edit_of(approval).model_copy(update={"at": 1.0})
     edit = an_edit(approval, claims)
-    since = [Vote(Voter(claims.person, (), "api_key"), "abstain", at=2.0)]
-    answer = rules.judge_edit(approval, edit, claims, an_edit_judged(edit), NOON, a_directory(), since)
+    answer = rules.judge_edit(approval, edit, claims, an_edit_judged(edit), NOON, a_directory(), 2.0)
     assert ("stale", approval) == (answer.outcome, answer.after)
 
 

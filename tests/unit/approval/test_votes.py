@@ -84,18 +84,10 @@ def test_what_was_signed_before_ones_last_word_does_not_replace_it(verb: Any) ->
     """A broker may bring an older decision behind a newer one: the one that was signed last stands."""
     approval = held_by(**TWO_OF_FINANCE, denials=2)
     older = claims_of(approval, "ada", verb, at=1.0, to="person:dora" if verb == "delegate" else "")
-    answer = decide(approval, older, replace(vote("ada", "abstain"), at=2.0), replace(vote("bob"), at=3.0))
-    assert ("stale", approval) == (answer.outcome, answer.after)
-    assert "You have decided again since" in answer.detail
-
-
-def test_a_vote_from_before_a_delegation_does_not_take_it_back() -> None:
-    """Who let somebody decide in their place said so last."""
-    giver = Voter("person:ada", (), "api_key")
-    approval = replace(held_by(**TWO_OF_FINANCE), delegations=(Delegation(giver, "person:carl", at=2.0),))
-    assert ["stale", "accepted"] == [
-        decide(approval, claims_of(approval, "ada", "approve", at=at)).outcome for at in (1.0, 2.0)
-    ]
+    late = rules.decide(approval, older, NOON, a_directory(), [vote("ada", "abstain")], 2.0)
+    again = rules.decide(approval, older, NOON, a_directory(), [vote("ada", "abstain")], 1.0)
+    assert ("stale", approval, "accepted") == (late.outcome, late.after, again.outcome)
+    assert "You have decided again since" in late.detail
 
 
 def test_a_disabled_person_takes_their_vote_with_them() -> None:

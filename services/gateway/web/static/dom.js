@@ -34,9 +34,8 @@ export async function drawItem(item, now) {
 // it is now, the first one that still waits beside it, or else the heading of its list.
 export function keepFocus(root) {
   let card = null;
-  for (const kind of ["focusin", "pointerdown"]) {
-    root.addEventListener(kind, ({ target }) => (card = target.closest("article.card")));
-  }
+  root.addEventListener("pointerdown", () => (card = null));
+  root.addEventListener("focusin", ({ target }) => (card = target.closest("article.card[id]")));
   root.addEventListener("htmx:after:swap", () => {
     if (!card || root.activeElement !== root.body) return;
     const beside = card.matches(".in-pane") ? ["#waiting article.card", "#pane > summary"] : ["#text"];
