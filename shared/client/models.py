@@ -16,9 +16,6 @@ Verb = Literal[
     "delegate",
     "claim",
     "release",
-    "extend",
-    "pause",
-    "resume",
     "cancel",
 ]
 State = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
@@ -149,7 +146,7 @@ class Job(Open):
     """One job with its tasks."""
 
     id: str
-    state: Literal["dividing", "running", "done", "failed", "cancelled"]
+    state: Literal["dividing", "running", "waiting", "withdrawing", "done", "failed", "cancelled"]
     task: str
     tasks: list[JobTask]
     tokens: int

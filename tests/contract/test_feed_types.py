@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import TypeAdapter
 
+from placet.client.models import Job
+from placet.client.models import Verb as ClientVerb
+from placet.contracts.messages.approvals import Verb
 from placet.gateway.conversations.item_models import FeedItem
 from placet.gateway.conversations.items import ITEM_TYPES, READ_BY_PEOPLE
 from placet.gateway.dialects import native_routes as conversations
+from placet.jobs.states import JobState
 
 STATIC = Path(__file__).parent.parent.parent / "services" / "gateway" / "web" / "static"
 #: Types that the chat page does not show; none by now.
@@ -47,3 +52,9 @@ def test_the_api_names_every_type(kind: str) -> None:
     (stream,) = (route for route in conversations.router.routes if getattr(route, "name", "") == "follow")
     described = TypeAdapter(FeedItem).json_schema()["discriminator"]["mapping"]
     assert (True, True) == (kind in getattr(stream, "description", ""), kind in described)
+
+
+def test_the_client_knows_every_state_of_a_job_and_every_verb() -> None:
+    """What the server says must be readable, and what it does not take must not be offered."""
+    known = (set(get_args(Job.model_fields["state"].annotation)), set(get_args(ClientVerb)))
+    assert ({*map(str, JobState)}, set(get_args(Verb))) == known
