@@ -33,6 +33,8 @@ from placet.gateway.store.read import list_votes, load_approvals
 from placet.runtime.queries import load_queries
 
 _QUERIES = load_queries(__file__)
+#: States of a call in the log that has its result.
+_ENDED = frozenset({"success", "error"})
 
 
 def agent_of(deps: Deps, caller: Caller, snapshot: Snapshot | None, model: str | None) -> str:
@@ -239,23 +241,22 @@ def _retold(goal: Goal, snapshot: Snapshot, decided: frozenset[str]) -> Goal:
 
     That ends with the user's next message behind the results; what the client was told after it is not told again.
     """
-    ended = {
-        item.data["call_id"]: item.id
-        for item in snapshot.items
-        if item.type == "approval" and item.data["state"] != "pending" and item.data["approval_id"] in decided
-    }
-    if not ended or min(ended.values()) > goal.told:
-        return goal
-    results = {
-        item.data["call_id"]: item.id
-        for item in snapshot.items
-        if item.type == "tool_call" and item.data["call_id"] in ended and item.data["status"] in {"success", "error"}
-    }
-    last = max(results.values()) if results.keys() == ended.keys() else goal.told
-    end = next((item.id for item in snapshot.items if item.id > last and begins_anew(item)), goal.told + 1)
+    cards = [item for item in snapshot.items if item.type == "approval" and item.data["approval_id"] in decided]
+    ended = {item.data["call_id"]: item.id for item in cards if item.data["state"] != "pending"}
+    results = _results(snapshot, {item.data["call_id"] for item in cards})
     # A result may come before its approval's end.
-    first = min((*ended.values(), *results.values()))
+    first = min((*ended.values(), *results.values()), default=goal.told + 1)
+    if first > goal.told:
+        return goal
+    last = max(results.values()) if results.keys() >= ended.keys() else goal.told
+    end = next((item.id for item in snapshot.items if item.id > last and begins_anew(item)), goal.told + 1)
     return replace(goal, told=first - 1, skipped=range(end, goal.told + 1))
+
+
+def _results(snapshot: Snapshot, call_ids: Collection[str]) -> dict[str, int]:
+    """Return the numbers of the items that have the results of calls, by call."""
+    calls = (item for item in snapshot.items if item.type == "tool_call" and item.data["call_id"] in call_ids)
+    return {item.data["call_id"]: item.id for item in calls if item.data["status"] in _ENDED}
 
 
 async def _missed(deps: Deps, caller: Caller, snapshot: Snapshot, behind: ResponseId) -> frozenset[str]:
@@ -268,13 +269,15 @@ async def _missed(deps: Deps, caller: Caller, snapshot: Snapshot, behind: Respon
     for item in snapshot.items:
         log.read(item)
         rests_at = rests_at or (item.id if goal.rests(log) else 0)
-        if item.type != "approval":
+        data, call = item.data, log.calls.get(str(item.data.get("call_id")))
+        if call is None or item.type not in {"approval", "tool_call"}:
             continue
-        approval_id, data = item.data["approval_id"], item.data
         if (data.get("kind"), data.get("person")) == ("voted", caller.person):
-            voted[approval_id] = item.id
-        elif data["state"] != "pending" and data.get("decided_by") != caller.person:
-            ended[approval_id] = item.id
+            voted[call.approval_id] = item.id
+        elif data.get("decided_by") == caller.person:
+            ended.pop(call.approval_id, None)
+        elif data.get("state", "pending") != "pending" or (call.approval_id and data.get("status") in _ENDED):
+            ended.setdefault(call.approval_id, item.id)
     if behind.message_id:
         ended = {each: at for each, at in ended.items() if 0 < rests_at < at}
     else:
