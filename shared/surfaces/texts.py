@@ -19,7 +19,7 @@ from typing import Any
 from babel.dates import format_date, format_time, get_datetime_format, get_day_names, get_timezone
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from babel.numbers import format_decimal
+from babel.numbers import format_currency, format_decimal, format_percent
 from babel.support import NullTranslations, Translations
 
 CATALOGUES = Path(__file__).parent / "locale"
@@ -79,6 +79,16 @@ def number(locale: str, value: float) -> str:
     # Babel rounds in the context's precision, which a number of more digits has no place in.
     with localcontext(prec=_DIGITS_MAX):
         return str(format_decimal(value, locale=locale))
+
+
+def share(locale: str, value: float) -> str:
+    """Return a part of 1 in percent: `12.5%`."""
+    return str(format_percent(round(value, 3), locale=locale, decimal_quantization=False))
+
+
+def dollars(locale: str, value: float) -> str:
+    """Return an amount of US dollars with up to four places, for models cost little: `$0.0123`."""
+    return str(format_currency(round(value, 4), "USD", locale=locale, decimal_quantization=False))
 
 
 def weekdays(locale: str, days: Iterable[int]) -> str:

@@ -33,7 +33,7 @@ from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
 from placet.surfaces.card import again_words, why
-from placet.surfaces.texts import LANGUAGES, language_of, moment, plural, text
+from placet.surfaces.texts import LANGUAGES, dollars, language_of, moment, number, plural, share, text
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -82,6 +82,9 @@ def _templates(language: str) -> Environment:
         t=partial(_translated, language),
         tn=partial(plural, language),
         at=partial(moment, language),
+        number=partial(number, language),
+        share=partial(share, language),
+        dollars=partial(dollars, language),
         script_words=script_words(language),
         set_up=set_up_was_run,
         page_header=PAGE,

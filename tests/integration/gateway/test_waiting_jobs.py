@@ -11,9 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.async_api import Browser, expect
 
 from placet.contracts.ids import job_conversation_id, own_id
 from placet.contracts.messages import JobBudget, JobPlan
+from placet.gateway.web.render import set_up_was_run
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert, open_house
 
@@ -112,6 +114,21 @@ async def test_a_job_s_page_says_what_people_are_asked_for_it(house: House, clie
     # The line of the attempt leads to all of them at once.
     (whole,) = re.findall(r'href="(/inbox\?[^"]*)">waits for people</a> <span class="quiet">\(13\)', links)
     assert 11 == (await client.get(unescape(whole))).text.count('class="item pending')
+
+
+@pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
+async def test_who_comes_back_to_a_job_s_page_sees_no_card_that_is_decided(house: House, browser: Browser) -> None:
+    """What people decide is no line of the job's log, and whoever decided it in another tab looks here next."""
+    context = await browser.new_context(locale="en-GB")
+    page, url = await context.new_page(), house.gateways[0].url
+    form = {"key": house.key("chat", "decide")}
+    await context.request.post(f"{url}/sign-in", form=form, headers={"origin": url})
+    await page.goto(f"{url}/jobs/{JOB}")
+    await expect(page.locator("#waits-card-2")).to_be_visible()
+    await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+    house.query("UPDATE read.approvals SET state = 'approved' RETURNING 1")
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await expect(page.locator("#waits-card-2")).to_be_hidden()
 
 
 async def test_cards_of_several_attempts_stand_in_the_order_they_were_asked_in(

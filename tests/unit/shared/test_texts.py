@@ -241,6 +241,14 @@ def test_any_number_is_written_out() -> None:
     assert f"{sys.float_info.max:,.0f}".count(",") == texts.number("en", sys.float_info.max).count(",")
 
 
+def test_shares_and_amounts_are_written_as_people_write_them() -> None:
+    """To what is worth reading: a tenth of a percent, a hundredth of a cent."""
+    shares = [texts.share(language, 0.98765) for language in ("en", "de", "tr")]
+    amounts = [texts.dollars(language, 0.012345) for language in ("en", "de", "tr")]
+    assert (["98.8%", "98,8\xa0%", "%98,8"], ["$0.0123", "0,0123\xa0$", "$0,0123"]) == (shares, amounts)
+    assert ["100%", "$5.00"] == [texts.share("en", 1.0), texts.dollars("en", 5)]
+
+
 def test_a_moment_is_written_as_people_write_it() -> None:
     """With the time zone, so that nobody guesses."""
     assert "22.11.2026, 13:00 CET" == moment("de", NOON, "Europe/Berlin")

@@ -31,7 +31,11 @@ for (const kind of ["job", "division", "task", "attempt", "changes"]) events.add
 events.addEventListener("job", (event) => {
   over ||= OVER.includes(JSON.parse(event.data).state);
 });
-setInterval(() => over || document.hidden || look(), PEOPLE_MS);
+const lookAtPeople = () => over || document.hidden || look();
+setInterval(lookAtPeople, PEOPLE_MS);
+// Whoever comes back from the inbox has decided there.
+document.addEventListener("visibilitychange", lookAtPeople);
 addEventListener("pagehide", () => events.close());
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 
 keepTime(document);

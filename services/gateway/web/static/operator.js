@@ -48,6 +48,7 @@ events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" :
 if (conversation) for (const kind of KINDS) events.addEventListener(kind, look);
 else events.addEventListener("held", look);
 addEventListener("pagehide", () => events.close());
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 
 keepDrafts(document);
 keepTime(document);
