@@ -15,6 +15,7 @@ import psycopg
 
 from tests.support.ground import LEASE_SECONDS, Ground
 from tests.support.line import Line
+from tests.support.system import until
 
 Fault = Callable[[Ground, random.Random], Awaitable[None]]
 
@@ -113,12 +114,26 @@ async def restart_database(ground: Ground, _: random.Random) -> None:
 
 async def read_only_database(ground: Ground, _: random.Random) -> None:
     """Refuse every write, as a standby does or a server whose disk is full."""
-    change = "ALTER SYSTEM {} default_transaction_read_only{}"
-    await asyncio.to_thread(ground.execute, change.format("SET", " = on"), "SELECT pg_reload_conf()")
+    await _set_read_only(ground, "SET default_transaction_read_only = on", "on")
     try:
         await asyncio.sleep(LONG)
     finally:
-        await asyncio.to_thread(ground.execute, change.format("RESET", ""), "SELECT pg_reload_conf()")
+        await _set_read_only(ground, "RESET default_transaction_read_only", "off")
+
+
+async def _set_read_only(ground: Ground, change: str, wanted: str) -> None:
+    """Change what a server takes for granted, and return when its sessions know; again where it was not reached."""
+
+    async def known() -> bool:
+        with suppress(psycopg.OperationalError):
+            await asyncio.to_thread(ground.execute, f"ALTER SYSTEM {change}", "SELECT pg_reload_conf()")
+        with suppress(psycopg.OperationalError):
+            async with await psycopg.AsyncConnection.connect(ground.system.database_url) as connection:
+                row = await (await connection.execute("SHOW default_transaction_read_only")).fetchone()
+                return row == (wanted,)
+        return False
+
+    await until(known, f"default_transaction_read_only = {wanted}")
 
 
 async def no_connections(ground: Ground, _: random.Random) -> None:
