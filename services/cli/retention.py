@@ -111,7 +111,7 @@ def erase_person(
 
     from placet.deploy.retention.erasing import erase
 
-    if not yes and not typer.confirm(f"Erase {who} for good?", default=False):
+    if not yes and not typer.confirm(f"Erase {who} for good?", default=False, err=json):
         fail("nothing was erased")
     database = database if data is None else url_beside(data)
     done = at_database(database, lambda found: erase(found, who))
