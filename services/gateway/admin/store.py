@@ -113,8 +113,9 @@ _CALL_CONDITIONS = {
     "tool": "c.tool = :tool",
     "agent": "v.agent = :agent",
     "requester": "t.requester = :requester",
-    "since": "c.proposed_at >= :since",
-    "until": "c.proposed_at < :until",
+    # Nobody knows beforehand how many rows of a time there are; a planner that guesses plans anew for each page.
+    "since": "coalesce(c.proposed_at >= :since, false)",
+    "until": "coalesce(c.proposed_at < :until, false)",
 }
 _CALL = (
     " AS place, c.call_id, c.tool, c.state, c.conversation_id, c.proposed_at, c.answered_at, v.agent, t.requester,"
@@ -131,7 +132,8 @@ _OF_CALL = (
 
 
 @lru_cache
-def _calls(names: tuple[str, ...], *, unknown: bool) -> Query:
+def _calls(names: tuple[str, ...], most: int, *, unknown: bool) -> Query:
+    # How many rows are wanted stands in the statement: a plan for any number is dear, so each page had one of its own.
     wanted = "".join(f" AND {_CALL_CONDITIONS[name]}" for name in names)
     if unknown:
         after = " AND (:at::timestamptz IS NULL OR (c.proposed_at, c.call_id) < (:at::timestamptz, :after::text))"
@@ -140,7 +142,7 @@ def _calls(names: tuple[str, ...], *, unknown: bool) -> Query:
             "unknown_calls",
             f"SELECT c.call_id{_CALL} FROM (SELECT call_id FROM read.executions WHERE state = 'unknown'"  # noqa: S608 - ours
             f" AND mode IS DISTINCT FROM 'commit' AND tenant = :tenant) AS listed{_OF_CALL}{wanted}{after}"
-            " ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT :most",
+            f" ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT {most}",
         )
     # A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.
     return query(
@@ -148,7 +150,7 @@ def _calls(names: tuple[str, ...], *, unknown: bool) -> Query:
         f"SELECT listed.id::text{_CALL} FROM (SELECT id, call_id FROM read.history WHERE service = 'agent'"  # noqa: S608 - ours
         " AND tenant = :tenant AND machine = 'tool_call' AND event = 'proposed' AND id >= :floor AND id <= :last"
         f" ORDER BY id DESC LIMIT {LOOKED_AT if names else ROWS_MAX}) AS listed{_OF_CALL}{wanted}"
-        " ORDER BY listed.id DESC LIMIT :most",
+        f" ORDER BY listed.id DESC LIMIT {most}",
     )
 
 
@@ -166,8 +168,8 @@ async def newest_calls(
         floor = max(lowest, before - LOOKED_AT)
     if floor >= before:
         return [], None
-    asked = {**filters, "floor": floor, "last": before - 1, "most": limit}
-    rows = await connection.run(_calls(tuple(filters), unknown=False), tenant=tenant, **asked)
+    asked = {**filters, "floor": floor, "last": before - 1}
+    rows = await connection.run(_calls(tuple(filters), limit, unknown=False), tenant=tenant, **asked)
     return list(rows), floor if floor > lowest else None
 
 
@@ -175,8 +177,9 @@ async def unknown_calls(
     connection: Connection, tenant: str, *, after: Cursor | None, limit: int, **filters: Any
 ) -> list[Row]:
     """Return the calls of a tenant whose outcome nobody knows, newest first, each its own `place`."""
-    asked = {**filters, "at": after.at if after else None, "after": after.id if after else None, "most": limit}
-    return [dict(row) for row in await connection.run(_calls(tuple(filters), unknown=True), tenant=tenant, **asked)]
+    asked = {**filters, "at": after.at if after else None, "after": after.id if after else None}
+    statement = _calls(tuple(filters), limit, unknown=True)
+    return [dict(row) for row in await connection.run(statement, tenant=tenant, **asked)]
 
 
 _USED = query(
