@@ -28,6 +28,7 @@ from placet.surfaces.texts import LANGUAGES, accepted, language_of, text
 log = structlog.get_logger(__name__)
 
 _TOO_LONG = frozenset({"string_too_long", "too_long"})
+_TOO_SHORT = frozenset({"string_too_short", "too_short"})
 #: Types of faults of the framework -> what each says to who asks for another language than English.
 _FAULTS: Mapping[str, str] = {
     "missing": "is needed",
@@ -258,10 +259,12 @@ def _place(fault: Any, body: Any) -> tuple[str | int, ...]:
 
 
 def _wording(fault: Any, language: str) -> str:
-    """Return what is wrong in words that fit a text too: pydantic speaks of items where a text is too long."""
+    """Return what is wrong in words that fit a text too: pydantic speaks of items where one is too long or empty."""
     context, kind = fault.get("ctx", {}), fault["type"]
     if kind in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
         return text(language, _FAULTS["string_too_long"], **context)
+    if kind in _TOO_SHORT and fault["input"] == "":
+        return text(language, "must say something")
     if language != LANGUAGES[0] and kind in _FAULTS:
         if "expected" in context:
             # Pydantic joins the last of them in English.

@@ -434,6 +434,13 @@ async def test_a_text_that_is_too_long_is_told_in_characters(client: httpx.Async
     assert (413, [fault]) == (answer.status_code, answer.json()["errors"])
 
 
+@pytest.mark.parametrize(("path", "body"), [("/v1/jobs", {"task": ""}), ("/v1/conversations/c/messages", {"text": ""})])
+async def test_an_empty_text_is_told_as_one(client: httpx.AsyncClient, path: str, body: dict[str, str]) -> None:
+    """It has no items, and nothing is said of validation."""
+    answer = await client.post(path, json=body)
+    assert (400, ["must say something"]) == (answer.status_code, [each["detail"] for each in answer.json()["errors"]])
+
+
 async def test_a_parameter_that_does_not_exist_is_named(client: httpx.AsyncClient) -> None:
     """A misspelt filter would else list everything, and a doubled one half of what was asked."""
     answer = await client.get("/v1/approvals", params=[("stat", "pending"), ("tool", "a"), ("tool", "b")])
