@@ -38,6 +38,10 @@ class PublishReturned(PublishFailed):
     """The exchange is there, and no queue took what goes by this key now: none is bound to it, or it takes no more."""
 
 
+class PublishPutOff(PublishFailed):
+    """Whoever reads it, in this process, has no room for it now: nothing is away, and what is stored comes again."""
+
+
 class ComesAgain(PlacetError):
     """A delivery that is kept elsewhere could not be handled yet; whoever keeps it brings it again."""
 

@@ -16,7 +16,16 @@ from typing import Any
 import structlog
 
 from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, key_matches, retry_delay
-from placet.runtime.bus import ATTEMPT_HEADER, BusStopped, Delivery, OnDelivery, PublishFailed, PublishReturned
+from placet.runtime.bus import (
+    ATTEMPT_HEADER,
+    BusStopped,
+    ComesAgain,
+    Delivery,
+    OnDelivery,
+    PublishFailed,
+    PublishPutOff,
+    PublishReturned,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +105,9 @@ class InProcessBus:
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
-            raise PublishFailed(f"{destination.exchange}/{destination.key}: {type(failures[0]).__name__}")
+            put_off = all(isinstance(failure, ComesAgain) for failure in failures)
+            kind = PublishPutOff if put_off else PublishFailed
+            raise kind(f"{destination.exchange}/{destination.key}: {type(failures[0]).__name__}")
 
     def _track(self, delivering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(delivering)

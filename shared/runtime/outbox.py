@@ -25,7 +25,15 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event, event_from
 from placet.contracts.topology import DEAD_LETTERS, MESSAGES, QUEUES, ROUTES, Destination, destination_of, reader_of
 from placet.runtime import points
-from placet.runtime.bus import Bus, BusStopped, PublishBlocked, PublishFailed, PublishRefused, PublishReturned
+from placet.runtime.bus import (
+    Bus,
+    BusStopped,
+    PublishBlocked,
+    PublishFailed,
+    PublishPutOff,
+    PublishRefused,
+    PublishReturned,
+)
 from placet.runtime.letters import bury_cut
 from placet.runtime.outages import Outages
 
@@ -231,7 +239,7 @@ class Outbox:
                     await self._publish(way, [each])
                 return
             await self._bury(way, *events[0], str(error))
-        except BusStopped:
+        except (BusStopped, PublishPutOff):
             self._failed(events)
         except (PublishBlocked, PublishReturned) as error:
             place, blocked = way.destination, isinstance(error, PublishBlocked)

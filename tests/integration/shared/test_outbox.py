@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from placet.contracts.dead_letters import UNSENT_TYPE, Unsent, unsent_in
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, StopTurn, ToolCallFinished, ToolCallPermitted
 from placet.contracts.messages.tool_calls import LEFT_OUT
-from placet.contracts.topology import Destination
-from placet.runtime.bus import Bus, Delivery, PublishBlocked, PublishFailed, PublishRefused, PublishReturned
+from placet.contracts.topology import QUEUES, Destination
+from placet.runtime.bus import Bus, ComesAgain, Delivery, PublishBlocked, PublishFailed, PublishRefused, PublishReturned
 from placet.runtime.database import Database
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import ENVELOPE_BYTES_MAX, Outbox
@@ -402,5 +402,25 @@ async def test_what_comes_after_the_bus_has_stopped_is_left_and_no_outage(databa
         async with UnitOfWork(database, outbox).begin() as work:
             work.emit(a_reply("late"))
         await outbox.drain()
+    ((left,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
+    assert (1, []) == (left, logs)
+
+
+async def test_what_a_reader_in_this_process_has_no_room_for_is_left_and_no_outage(database: Database) -> None:
+    """An executor whose slots are all taken is at work: nothing is away, and the row is sent again."""
+    bus = InProcessBus()
+
+    async def have_no_room(_: Delivery) -> None:
+        raise ComesAgain("no slot is free")
+
+    for spec in QUEUES:
+        bus.subscribe(spec, have_no_room)
+    await bus.start()
+    outbox = Outbox(database, bus)
+    with capture_logs() as logs:
+        async with UnitOfWork(database, outbox).begin() as work:
+            work.emit(a_reply("late"))
+        await outbox.drain()
+    await bus.stop()
     ((left,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
     assert (1, []) == (left, logs)
