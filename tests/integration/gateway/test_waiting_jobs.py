@@ -121,8 +121,8 @@ async def test_who_comes_back_to_a_job_s_page_sees_no_card_that_is_decided(house
     """What people decide is no line of the job's log, and whoever decided it in another tab looks here next."""
     context = await browser.new_context(locale="en-GB")
     page, url = await context.new_page(), house.gateways[0].url
-    form = {"key": house.key("chat", "decide")}
-    await context.request.post(f"{url}/sign-in", form=form, headers={"origin": url})
+    key = house.key("chat", "decide")
+    await context.request.post(f"{url}/sign-in", form={"key": key}, headers={"origin": url})
     await page.goto(f"{url}/jobs/{JOB}")
     await expect(page.locator("#waits-card-2")).to_be_visible()
     await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
