@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from placet.approval.rules import Answer, Approval, RefusedKind, Vote
+from placet.approval.states import State
 from placet.contracts.messages import (
     AbandonCall,
     ApprovalClosed,
@@ -134,6 +135,8 @@ def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
             if (approval.seats or {}).get(each.voter.identity, True)
         ],
         edited=_changed(then, "edited", last.person) if last is not None else None,
+        # What waited for people began before it ended.
+        unopened=approval.state is State.WITHDRAWN and approval.ended_at == approval.created_at,
     )
 
 

@@ -90,10 +90,12 @@ class Announcer:
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""
+        if not deliveries:
+            return
         directory = self.directory()
         critical = self._critical(news.call) if news.call else []
         asked = set(self._asked_too(news, deliveries, directory, at))
-        named = _named_now(news, deliveries[0].card, directory, at) if deliveries else []
+        named = _named_now(news, deliveries[0].card, directory, at)
         for delivery in deliveries:
             moved = rules.unchanged(delivery)
             if news.revision > delivery.revision:

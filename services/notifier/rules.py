@@ -387,7 +387,7 @@ def may_be_unannounced(closed: ApprovalClosed) -> bool:
 
     Nobody has a card of it then, and nobody will.
     """
-    return closed.state == "withdrawn"
+    return closed.unopened
 
 
 def retry_after(attempt: int, asked_seconds: float | None = None) -> float | None:

@@ -263,6 +263,9 @@ class ApprovalClosed(Message):
     edited: ApprovalProgressed | None = Field(
         default=None, exclude_if=not_, description="Where it was edited: that news again, with the last arguments."
     )
+    unopened: bool = Field(
+        default=False, exclude_if=not_, description="Whether it was withdrawn before it was held: nobody was asked."
+    )
 
 
 class WatchedCallClosed(SignedMessage):

@@ -158,11 +158,11 @@ async def test_an_older_revision_that_comes_late_changes_nothing(replica: Replic
 
 async def test_a_withdrawal_before_any_card_is_passed_over(replica: Replica) -> None:
     """A call that was withdrawn before it was held closes an approval that nobody ever saw: nothing to redraw."""
-    await replica.send(closed(opened(), "withdrawn", revision=1))
+    await replica.send(closed(opened(), "withdrawn", revision=1, unopened=True))
     assert ([], []) == (replica.dead, await replica.rows(STATES))
 
 
-@pytest.mark.parametrize("state", ["approved", "denied", "expired"])
+@pytest.mark.parametrize("state", ["approved", "denied", "expired", "withdrawn"])
 async def test_another_end_before_its_card_comes_again(replica: Replica, state: str) -> None:
     """What people decided or let expire was announced: the news of it is on its way and the end waits for it."""
     with pytest.raises(Transient):

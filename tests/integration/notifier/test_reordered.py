@@ -81,6 +81,27 @@ async def test_in_whatever_order_news_comes_the_card_says_how_the_call_ended(
     assert card.note.endswith("It ran and succeeded.")
 
 
+@pytest.mark.parametrize("kind", ["voted", "edited", "reminded", "escalated"])
+async def test_news_of_an_approval_that_was_not_announced_yet_comes_again(replica: Replica, kind: str) -> None:
+    """It is no letter that nobody can read; what it says is shown once the card is there."""
+    announced, board = opened("wall"), Board()
+    await take(replica, progressed(announced, 2, kind=kind), announced)
+    await Worker(replica.units, {"wall": board}).run_once()
+    assert [(kind, 2)] == [(shown.card.happened, shown.card.revision) for shown in board.shown]
+
+
+@pytest.mark.parametrize(("unopened", "shown"), [(False, ["withdrawn"]), (True, [])])
+async def test_a_withdrawal_that_comes_first_waits_for_its_card(
+    replica: Replica, *, unopened: bool, shown: list[str]
+) -> None:
+    """Where people were asked: else they would be asked behind the end. What was never held has no card."""
+    announced, board = opened("wall"), Board()
+    end = closed(announced, "withdrawn", unopened=unopened)
+    await take(replica, *([end] if unopened else [end, announced]))
+    await Worker(replica.units, {"wall": board}).run_once()
+    assert shown == [each.card.state for each in board.shown]
+
+
 @pytest.mark.parametrize("order", list(permutations(range(2))), ids=["edited-first", "closed-first"])
 async def test_a_closed_card_shows_what_its_end_edited(replica: Replica, order: tuple[int, ...]) -> None:
     """One transaction sends both news; whichever comes first, the card has the arguments that were approved."""
