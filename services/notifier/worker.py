@@ -63,7 +63,7 @@ class Worker:
         self._claims = claims
         self._manners = manners or Manners()
         self._send_seconds = send_seconds
-        self._settling = Batcher[Tried, None](self._settle, size_max=AT_ONCE)
+        self._settling = Batcher[Tried, None](self._settle, size_max=AT_ONCE, isolate=True)
         #: Tries of the last rounds, by the place that they are for; and whether the last look left anything due.
         self._tries: dict[SharedPlace, int] = {}
         self._more = False

@@ -43,7 +43,8 @@ class ChannelFailed(PlacetError):
     def __init__(
         self, reason: str, retry_after: float | None = None, *, permanent: bool = False, refused: bool = False
     ) -> None:
-        super().__init__(reason)
+        # Whoever is at the other end words it, in whatever bytes: the store takes no NUL and no half of a character.
+        super().__init__("".join(each if each.isprintable() else " " for each in reason))
         self.retry_after = None if retry_after is None else min(retry_after, RETRY_AFTER_MAX_SECONDS)
         self.permanent = permanent
         self.refused = refused or permanent

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from placet.contracts.messages import ApprovalOpened, ApprovalProgressed, KeyOffered, MailBounced, ShownCall
 from placet.contracts.topology import RETRIES_MAX
+from placet.notifier.channels import ChannelFailed
 from placet.notifier.falling_back import see_to_untold
 from placet.runtime.bus import ATTEMPT_HEADER, Delivery
 from placet.runtime.consumer import Consumer, read_envelope
@@ -318,6 +319,16 @@ async def test_a_refused_recipient_is_given_up_at_once(mailer: Replica, server: 
     assert [(ADA, "given_up", True), (BEN, "sent", False)] == [
         (row["recipient"], row["state"], answer in row["error"]) for row in await mailer.rows(DELIVERIES)
     ]
+
+
+async def test_what_a_relay_says_in_odd_bytes_is_kept_as_far_as_it_can_be(mailer: Replica, server: MailServer) -> None:
+    """No store takes a NUL or half a character, and a try that cannot be settled is made again for ever."""
+    server.refusals[ADA] = ["550 no\x00such user"]
+    await mailer.send(opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    (row,) = await mailer.rows(DELIVERIES)
+    assert ("given_up", True) == (row["state"], "550 no such user" in row["error"])
+    assert "the relay said 550 Empf nger" == str(ChannelFailed("the relay said 550 Empf\udce4nger"))
 
 
 async def test_a_refused_text_is_given_up_and_a_busy_relay_is_not(mailer: Replica, server: MailServer) -> None:
