@@ -85,11 +85,14 @@ async def claimable(work: Work, claims: Claims, limit: int, busy: Collection[Sha
 
 
 async def company(work: Work, deliveries: Iterable[Delivery], limit: int) -> list[Delivery]:
-    """Lock and return what may go out in the mails of these deliveries: first asks at the same addresses."""
+    """Lock and return what may go out in the mails of these deliveries: first asks at the same addresses.
+
+    `limit` is how many calls a mail has at most: each that was tried before has all of its own again.
+    """
     deliveries = list(deliveries)
     places = {(each.tenant, each.address.channel, each.address.recipient) for each in deliveries}
     joints = sorted({each.joint for each in deliveries if each.joint})
-    rows = await work.run(QUERIES.company, places=_places(places), joints=joints, most=limit)
+    rows = await work.run(QUERIES.company, places=_places(places), joints=joints, most=limit * (1 + len(joints)))
     return [_delivery(row) for row in rows]
 
 

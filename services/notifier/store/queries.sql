@@ -69,13 +69,13 @@ LIMIT :most::integer
 FOR UPDATE SKIP LOCKED
 
 -- name: company
--- What waits at addresses for its first mail, due or not, and what was tried in one of these mails.
+-- What waits at addresses for its first mail, due or not, and before it, all that was tried in one of these mails.
 SELECT d.*
 FROM jsonb_to_recordset(:places) AS place (tenant text, channel text, recipient text)
 JOIN notifier.deliveries AS d USING (tenant, channel, recipient)
 WHERE d.pending AND d.state = 'due' AND (d.lease_until IS NULL OR d.lease_until < now()) AND d.sent_version = 0
   AND NOT d.urgent AND (d.fence = 0 OR d.joint = ANY (:joints::text[]))
-ORDER BY d.due_at, d.approval_id, d.delivery_id
+ORDER BY coalesce(d.joint = ANY (:joints::text[]), false) DESC, d.due_at, d.approval_id, d.delivery_id
 LIMIT :most::integer
 FOR UPDATE OF d SKIP LOCKED
 

@@ -137,6 +137,18 @@ async def test_a_list_that_may_have_arrived_comes_again_as_the_same_mail(mailer:
     )
 
 
+async def test_a_list_that_is_tried_again_is_whole_whoever_else_is_asked(notifier_url: str, server: MailServer) -> None:
+    """A part of it would have the Message-ID of all of it, and mail programs drop the second mail of an id."""
+    room: dict[str, Any] = {"email_wait_seconds": 5, "notifier_same_max": 0, "notifier_waiting_max": 0}
+    async with a_mailer(notifier_url, server, **room) as mailer:
+        server.refusals[ADA] = ["451 later"]
+        await ask(mailer, *(call(amount) for amount in range(1, 41)))
+        await mailer.send(*(call(amount, ONLY_BEN) for amount in range(1, 31)))
+        await hurry(mailer)
+        mails = {mail.recipients: len(pages(mail.part("plain"))) for mail in server.inbox}
+    assert (2, {(ADA,): 40, (BEN,): 30}) == (len(server.inbox), mails)
+
+
 async def test_what_was_claimed_before_a_crash_is_the_same_mail_after_it(mailer: Replica, server: MailServer) -> None:
     """A process that dies between sending and recording has its list sent once more, by whoever comes next."""
     await ask(mailer, call(1), call(2))
