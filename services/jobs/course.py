@@ -153,6 +153,10 @@ class Course(DrawingCourse):
         self._move_attempt(attempt, AttemptEvent.TIME_OVER, {})
         share = self.job.spec.budget.tokens_per_attempt
         attempt.input_tokens, attempt.reason = share, "Nothing was heard of it in its time."
+        # Of the first one of a job nobody knows what it may have cost.
+        self.job.unpriced |= not self.job.tokens
+        attempt.cost = self.job.cost_most or None
+        self.job.cost += self.job.cost_most
         self.job.tokens += share
         self.job.running -= 1
         self.tasks[task.number] = task

@@ -92,11 +92,11 @@ class DrawingCourse(WorkspaceCourse):
 
     def _settle(self, attempt: Attempt, ended: m.AttemptEnded) -> None:
         """Count what an attempt used; of a lost one its share is counted already."""
-        known = attempt.input_tokens + attempt.output_tokens
+        known, known_cost = attempt.input_tokens + attempt.output_tokens, attempt.cost or 0.0
         attempt.input_tokens, attempt.output_tokens = ended.input_tokens, ended.output_tokens
         attempt.cost, attempt.calls, attempt.asked_again = ended.cost, ended.calls, ended.asked_again
         self.job.tokens += ended.input_tokens + ended.output_tokens - known
-        self.job.cost += ended.cost or 0.0
+        self.job.cost += (ended.cost or 0.0) - known_cost
         self.job.cost_most = max(self.job.cost_most, ended.cost or 0.0)
         self.job.unpriced |= ended.cost is None and ended.input_tokens + ended.output_tokens > 0
         self.attempts[attempt.attempt_id] = attempt

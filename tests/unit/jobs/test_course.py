@@ -109,6 +109,26 @@ def test_a_lost_attempt_that_answers_nothing_keeps_its_share() -> None:
     assert course.log[-1][1]["line"].endswith(said)
 
 
+def test_a_lost_attempt_counts_as_the_dearest_one_until_it_is_heard_of() -> None:
+    """A bound of cost would else hold for those alone of which something was heard."""
+    course = a_course("a", budget=JobBudget(cost=10.0, tokens_per_attempt=100))
+    task, (first,) = started(course)
+    course.take(task, first, an_end(first, cost=0.3), NOW)
+    lost = course.new_attempts[-1]
+    course.lose(task, lost)
+    counted = course.job.cost
+    course.take(task, lost, an_end(lost, cost=0.1), NOW)
+    assert [0.6, 0.4] == [counted, round(course.job.cost, 9)]
+
+
+def test_behind_a_lost_first_attempt_nothing_begins_within_a_bound_of_cost() -> None:
+    """Nobody knows what it may have cost, so nobody can tell that the next one has room."""
+    course = a_course("a", budget=JobBudget(cost=1.0, tokens_per_attempt=100))
+    task, (first,) = started(course)
+    course.lose(task, first)
+    assert (True, True, [first]) == (course.job.unpriced, course.job.starved, course.new_attempts)
+
+
 def test_what_a_stopped_question_used_is_said_not_to_be_counted() -> None:
     """Its attempt was withdrawn while its model was asked: the log and the attempt say why its numbers are low."""
     course = a_course("a")
