@@ -22,6 +22,7 @@ from placet.agent.store import Wanted
 from placet.contracts import messages as m
 from placet.contracts.errors import NotYet, Poison, Refused
 from placet.contracts.messages import Message
+from placet.contracts.messages.conversations import TAKEN_TEXT_MAX
 from placet.contracts.permit import CONSENT_VOID, comes_after, permit_expired, verify_permit
 from placet.contracts.signed import refuse_void
 from placet.contracts.signing import Verifier
@@ -241,7 +242,8 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
         match message:
             case m.MessagePosted() | m.OperatorSpoke() | m.AttemptRequested() | m.ProposeJob():
                 wanted.message_ids.add(message.message_id)
-                if isinstance(message, m.MessagePosted) and message.taken_as:
+                # A copy of what was taken for a decision may come without saying so.
+                if isinstance(message, m.MessagePosted) and len(message.text.strip()) <= TAKEN_TEXT_MAX:
                     wanted.consent_ids.add(message.message_id)
             case m.StopTurn():
                 wanted.turn_ids.add(message.turn_id)

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-#: Longest message that is looked at, in characters.
-TEXT_MAX = 200
+from placet.contracts.messages.conversations import TAKEN_TEXT_MAX
 
 Consent = Literal["approve", "deny"]
 
@@ -68,7 +67,7 @@ def named(name: str, waiting: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] 
 def _words(text: str, language: str) -> str:
     """Return a message in the form of the phrases. What is odd about it is kept, so that it fits none of them."""
     plain = text.strip()
-    if len(plain) > TEXT_MAX:
+    if len(plain) > TAKEN_TEXT_MAX:
         return ""
     plain = unicodedata.normalize("NFC", plain)
     if language == "tr":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from placet.contracts.ids import derived_id, new_id
-from placet.contracts.messages import ConsentAnswered, DecisionAnswered, TakenAs
+from placet.contracts.messages import ConsentAnswered, DecisionAnswered, MessagePosted, TakenAs
 from placet.domain.directory import Directory
 from placet.gateway.approvals import consent
 from placet.gateway.approvals.consent import Said
@@ -109,10 +109,10 @@ class Consents:
                 raise message_id_used()
             return known
         items = await store.tail(work.connection, *place, ITEMS_MAX)
-        said_before = (item.data for item in items if item.type == "message" and not item.data.get("taken_as"))
-        if any(data["message_id"] == message.message_id for data in said_before):
+        was_said, taken = _said_before(items, message)
+        if was_said:
             # A client repeats it: a call that it led to is none that it was an answer to.
-            return None
+            return taken
         approval = await self._meant(work, caller, place, said, items)
         if approval is None:
             return None
@@ -162,3 +162,18 @@ class Consents:
                     state=answer.state,
                 )
             )
+
+
+def _said_before(items: list[Item], message: MessagePosted) -> tuple[bool, Taken | None]:
+    """Tell whether the log has a message, and what it was taken for by whichever gateway; None for an ordinary one.
+
+    Raises Refused (409) where it is another text that was taken for a decision.
+    """
+    its = [item for item in items if item.data.get("message_id") == message.message_id]
+    shown = next((item.data for item in its if item.type == "message"), None)
+    if shown is None or not shown.get("taken_as"):
+        return shown is not None, None
+    if shown["text"] != message.text:
+        raise message_id_used()
+    outcome = next((item.data["outcome"] for item in its if item.type == "decision"), None)
+    return True, Taken(Posted(message.conversation_id, message.message_id, shown["taken_as"]), outcome)

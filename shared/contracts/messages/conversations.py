@@ -29,6 +29,10 @@ class Author(Value):
     )
 
 
+#: Longest message that may be taken for a decision, in characters.
+TAKEN_TEXT_MAX = 200
+
+
 class TakenAs(Value):
     """The decision that the gateway took an exact yes or no in the chat for."""
 

@@ -173,6 +173,18 @@ async def test_a_message_that_was_taken_for_a_decision_is_shown_and_not_answered
     assert expected == decision.data
 
 
+async def test_a_copy_of_a_decision_that_does_not_say_so_is_no_message(agent_url: str) -> None:
+    """A frontend may repeat it where nobody remembers what it was taken for: another replica asks the log."""
+    async with an_agent(agent_url, model := ScriptedModel([says("Hi")])) as agent:
+        await agent.post(a_posted_message(message_id="m1"))
+        await agent.ended()
+        await agent.post(a_posted_message(message_id="yes", text="yes", taken_as=YES))
+        async with an_agent(agent_url, model, beside=agent) as other:
+            await other.post(a_posted_message(message_id="yes", text="yes"))
+            log = agent.log(PLACE["conversation_id"])
+    assert (1, ["m1", "yes"]) == (len(model.asked), [item.data["message_id"] for item in log if item.what == "user"])
+
+
 async def test_a_tool_that_hands_over_is_told_to_the_gateway_once(agent_url: str) -> None:
     """With the result that counts, whatever comes behind it."""
     async with an_agent(agent_url, ScriptedModel([says("", PAY), says("A person will come.")])) as agent:

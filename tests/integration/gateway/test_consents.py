@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +12,16 @@ import pytest
 from placet.contracts.messages import ApprovalOpened, MessagePosted
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.failing_commits import failing_commits
-from tests.support.gateway import RESTORED, House, a_conversation, an_approval_row, insert, listen, said
+from tests.support.gateway import (
+    RESTORED,
+    House,
+    a_conversation,
+    an_approval_row,
+    insert,
+    listen,
+    open_house,
+    said,
+)
 
 BY_MESSAGE: dict[str, Any] = {"by_message": True}
 
@@ -121,6 +131,23 @@ async def test_the_same_message_again_decides_once(house: House) -> None:
     kept = house.query("SELECT type FROM read.log WHERE type IN ('message', 'decision') ORDER BY seq")
     assert ({"m-1"}, [("message",), ("decision",)]) == ({each["message_id"] for each in told}, kept)
     assert 1 == len({claims.decision_id for claims in house.approvers.claims})
+
+
+async def test_a_decision_that_is_repeated_elsewhere_is_told_as_one(gateway_database_url: str, tmp_path: Path) -> None:
+    """Another gateway knows it by the log; what has the same id and says another thing is refused there too."""
+    async with open_house(gateway_database_url, tmp_path, gateways=2) as house:
+        conversation, token = await a_visitors_token(house)
+        await a_card(house, conversation)
+        async with house.client(token) as visitor, house.client(token, gateway=1) as elsewhere:
+            told = await say(visitor, conversation, "yes", message_id="m-1")
+            path = f"/v1/conversations/{conversation}"
+            await listen(visitor, f"{path}/events", lambda heard: heard[-1]["type"] == "decision")
+            house.query("UPDATE read.approvals SET state = 'approved' RETURNING 1")
+            house.query("DELETE FROM read.messages")
+            again = await say(elsewhere, conversation, "yes", message_id="m-1")
+            other = await elsewhere.post(f"{path}/messages", json={"text": "no", "message_id": "m-1"})
+    assert (told, 409) == (again, other.status_code)
+    assert (1, True) == (len(house.approvers.claims), house.posted.empty())
 
 
 async def test_a_yes_that_led_to_a_call_is_no_answer_to_it(house: House) -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.gateway.approvals.consent import PHRASES, TEXT_MAX, Said, may_consent, named, read
+from placet.contracts.messages.conversations import TAKEN_TEXT_MAX
+from placet.gateway.approvals.consent import PHRASES, Said, may_consent, named, read
 
 WAITING = [{"tool": "create_pay_link"}, {"tool": "deploy"}, {"tool": "Deploy_Twice"}]
 
@@ -59,7 +60,7 @@ def test_a_plain_yes_or_no_is_read(text: str, language: str, consent: str | None
         "I do not say yes",
         "confirmed",
         '{"confirmed": true}',
-        "yes" + " " * 2 * TEXT_MAX + "no",
+        "yes" + " " * 2 * TAKEN_TEXT_MAX + "no",
     ],
 )
 def test_anything_else_says_nothing(text: str) -> None:
