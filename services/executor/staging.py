@@ -46,6 +46,10 @@ class Stager:
     async def stage(self, attempt: Attempt, context: ToolContext) -> Outcome:
         """Put a call into its workspace, once however often it is tried; what cannot be staged has failed."""
         arguments = parse_arguments(attempt.call.arguments)
+        if attempt.is_repeated:
+            async with self._units.database.single() as connection:
+                if placed := await workspace_store.find_placed(connection, attempt):
+                    return _told(placed)
         for _ in range(PLANS_MAX):
             try:
                 planned = await self._plan(attempt, arguments, context)

@@ -168,13 +168,19 @@ class Sweeper:
                 lost = await store.find_lost(work.connection, self._sweep, event)
                 if lost is None:
                     return 0
-                if event is Event.RECLAIMED and (void := await self._standing.why_void(work.connection, lost)):
+                if event is Event.RECLAIMED and (void := await self._why_void(work, lost)):
                     return await self._leave(work, lost, void)
                 attempt = await store.begin_again(work, lost.call.call_id, lost.state, event, self._worker.holder)
                 await self._begin_again(work, replace(attempt, is_repeated=True, asked_at=asked_at))
         except NoSlot:
             return 0
         return 1
+
+    async def _why_void(self, work: Work, lost: Attempt) -> Admission | None:
+        """Return why a lost call may not be repeated; None where it may, and where it is in its workspace already."""
+        if lost.mode == "stage" and await workspace_store.find_placed(work.connection, lost):
+            return None
+        return await self._standing.why_void(work.connection, lost)
 
     async def _leave(self, work: Work, lost: Attempt, void: Admission) -> int:
         """Leave to its probe, or to be given up, what is repeated no more; what was stopped just now waits."""

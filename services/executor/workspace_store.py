@@ -138,12 +138,12 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
 
     Raises Moved or Full, and then nothing was put.
     """
-    if placed := await _placed(work.connection, attempt):
+    if placed := await find_placed(work.connection, attempt):
         return placed
     call = attempt.call
     place, asked_by = (call.tenant, call.conversation_id), attempt.asked_by
     workspace = await lock_live(work, *place, agent=call.agent, call_id=call.call_id, about=asked_by)
-    if placed := await _placed(work.connection, attempt):
+    if placed := await find_placed(work.connection, attempt):
         return placed
     if problem := _no_room(workspace, attempt, planned, bounds):
         raise Full(problem)
@@ -213,7 +213,8 @@ def _change_row(pack: str, change: Change) -> dict[str, Any]:
     }
 
 
-async def _placed(connection: Connection, attempt: Attempt) -> Placed | None:
+async def find_placed(connection: Connection, attempt: Attempt) -> Placed | None:
+    """Return where a call stands in its workspace; None where it is in none."""
     rows = await connection.run(QUERIES.staged, call_id=attempt.call.call_id)
     if not rows:
         return None

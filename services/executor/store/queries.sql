@@ -157,16 +157,24 @@ WHERE call_id = :call_id AND fence = :fence AND state = 'running' RETURNING *
 
 -- name: to_repeat
 -- Another attempt may begin, but never after the permit's end, whatever the tool can stand. Staging changes nothing
--- outside, so that any call may be staged again; a commit has a duty of its own.
+-- outside, so that any call may be staged again; a commit has a duty of its own. What is in its workspace already is
+-- only told, however late.
 SELECT * FROM executor.executions
 WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
-    AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
-    AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
-    -- What an administrator stopped waits, until it may run again or its permit ends.
-    AND NOT EXISTS (
-        SELECT FROM read.stops AS s
-        WHERE coalesce(s.tenant = executions.tenant, true) AND coalesce(s.tool = executions.tool, true)
-            AND (s.agent IS NULL OR s.agent = CAST(executions.call AS json) ->> 'agent')
+    AND state = 'running' AND (
+        (mode IS NOT DISTINCT FROM 'stage' AND EXISTS (
+            SELECT FROM executor.workspace_entries AS w WHERE w.call_id = executions.call_id
+        ))
+        OR (
+            idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
+            AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
+            -- What an administrator stopped waits, until it may run again or its permit ends.
+            AND NOT EXISTS (
+                SELECT FROM read.stops AS s
+                WHERE coalesce(s.tenant = executions.tenant, true) AND coalesce(s.tool = executions.tool, true)
+                    AND (s.agent IS NULL OR s.agent = CAST(executions.call AS json) ->> 'agent')
+            )
+        )
     )
 ORDER BY lease_until LIMIT 1 FOR UPDATE OF executions SKIP LOCKED
 
@@ -197,7 +205,8 @@ SET state = :state, fence = fence + 1, worker = :worker, lease_until = clock_tim
 WHERE call_id = :call_id RETURNING *
 
 -- name: give_up
--- What nobody will ever know: it cannot be repeated, and its probe is lost or is none.
+-- What nobody will ever know: it cannot be repeated, and its probe is lost or is none. Of what is in its workspace it is
+-- known.
 WITH due AS (
     SELECT call_id, state AS left_state FROM executor.executions
     WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
@@ -206,7 +215,9 @@ WITH due AS (
                 idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
                 AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
             ) AND NOT (schema_digest = ANY (:probed::text[]) AND mode IS DISTINCT FROM 'stage')
-        )
+        ) AND NOT (mode IS NOT DISTINCT FROM 'stage' AND EXISTS (
+            SELECT FROM executor.workspace_entries AS w WHERE w.call_id = executions.call_id
+        ))
     ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
 )
 UPDATE executor.executions AS e

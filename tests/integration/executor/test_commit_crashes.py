@@ -13,6 +13,8 @@ import pytest
 
 from placet.contracts.messages import CommitResult, ToolCall
 from placet.executor.plans import NOT_APPLIED
+from placet.executor.rules import Outcome
+from placet.executor.staging import Stager
 from placet.executor.store import Attempt
 from placet.executor.worker import Worker
 from placet.runtime.work import Cause
@@ -412,3 +414,38 @@ async def test_a_commit_whose_pack_breaks_off_again_and_again_ends(files: Premis
         kind,
         errors(result),
     )
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "UPDATE executor.executions SET permit_expires_at = now() - interval '1 s'",
+        "UPDATE executor.executions SET fence = 3",
+        "UPDATE executor.executions SET idempotent = false",
+    ],
+)
+async def test_a_call_whose_worker_died_behind_its_staging_is_staged(
+    files: Premises, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """However late it is looked at: it stands in its workspace, so nobody is told that nothing has happened."""
+
+    async def staged_and_killed(stager: Stager, attempt: Attempt, context: ToolContext) -> Outcome:
+        await stage(stager, attempt, context)
+        raise Killed
+
+    stage = Stager.stage
+    async with open_house(files, executor_worker="broken") as house:
+        scene = Scene(house)
+        call = scene.call("create_file", path="a.txt", content="a\n")
+        with monkeypatch.context() as patched:
+            patched.setattr(Stager, "stage", staged_and_killed)
+            await house.deliver(files.permitted(call, mode="stage"))
+            await house.idle()
+    files.end_lease(call)
+    files.sql(late)
+    async with open_house(files, executor_worker="next") as house:
+        scene.house = house
+        swept = [await house.sweep(duty) for duty in ("give-up-lost", "repeat-lost")]
+        answer = await scene.finished()
+    entries = files.sql("SELECT call_id FROM executor.workspace_entries")
+    assert ([0, 1], "staged", [(call.call_id,)]) == (swept, answer.kind, [tuple(row) for row in entries])
