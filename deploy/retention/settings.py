@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from placet.runtime.settings import Settings
 
 FIVE_YEARS, A_YEAR = 1_825, 365
+#: Longest time that anything is kept, in days; 0 is for ever.
+DAYS_MAX = 36_500
 
 
 class RetentionSettings(Settings):
@@ -18,17 +20,24 @@ class RetentionSettings(Settings):
         default=24.0, ge=0, description="Pause between two purges; 0: nothing is purged by itself."
     )
     retention_conversations_days: int = Field(
-        default=FIVE_YEARS, ge=0, description="Days that conversations are kept after their end; 0: for ever."
+        default=FIVE_YEARS,
+        ge=0,
+        le=DAYS_MAX,
+        description="Days that conversations are kept after their end; 0: for ever.",
     )
     retention_jobs_days: int = Field(
-        default=A_YEAR, ge=0, description="Days that jobs are kept after their end; 0: for ever."
+        default=A_YEAR, ge=0, le=DAYS_MAX, description="Days that jobs are kept after their end; 0: for ever."
     )
     retention_dead_letters_days: int = Field(
-        default=A_YEAR, ge=0, description="Days that replayed and discarded dead letters are kept; 0: for ever."
+        default=A_YEAR,
+        ge=0,
+        le=DAYS_MAX,
+        description="Days that replayed and discarded dead letters are kept; 0: for ever.",
     )
     retention_history_days: int = Field(
         default=FIVE_YEARS,
         ge=0,
+        le=DAYS_MAX,
         description="Days that the history is kept; 0: for ever. At least as long as conversations: receipts need it.",
     )
 

@@ -114,12 +114,13 @@ NOUNS = {
 def resolve(
     call_id: Id,
     *,
-    ran: Annotated[bool | None, typer.Option("--ran/--did-not-run", help="What you found out.")] = None,
+    ran: Annotated[bool, typer.Option("--ran", help="It ran: that is what you found out.")] = False,
+    did_not_run: Annotated[bool, typer.Option("--did-not-run", help="It did not.")] = False,
     note: Annotated[str, typer.Option(help="What you looked at; people and the model read it.")] = "",
     json: Json = False,
 ) -> None:
     """Say whether a call ran whose outcome is unknown."""
-    if ran is None:
+    if ran == did_not_run:
         fail("say what you found: --ran or --did-not-run", code=2)
     body = {"outcome": "ran" if ran else "did_not_run", "note": note}
     answer = call("POST", f"/v1/tool-calls/{call_id}/resolution", json=body)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -82,7 +83,7 @@ class Resource:
 
         @self.app.command("show", help=summary)
         def show_one(thing: Id, *, json: Json = False) -> None:
-            found = call("GET", f"/v1/{self.path}/{thing}")
+            found = call("GET", f"/v1/{self.path}/{quote(thing, safe='')}")
             show_json(found) if json else show_whole(found, parts, tables)
 
     def act(
@@ -93,6 +94,6 @@ class Resource:
 
         @self.app.command(name, help=summary)
         def act_on(thing: Id, *, json: Json = False) -> None:
-            answer = call(method, f"/v1/{self.path}/{thing}{suffix}")
+            answer = call(method, f"/v1/{self.path}/{quote(thing, safe='')}{suffix}")
             line = (said if isinstance(said, str) else said(answer)).replace("{id}", thing)
             tell(answer or {"id": thing, "state": f"{name}d" if name[-1] == "e" else f"{name}ed"}, line, json=json)

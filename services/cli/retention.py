@@ -19,7 +19,7 @@ from placet.cli.output import Json, fail, out, show_json, tell
 person = typer.Typer(no_args_is_help=True, help="Erase a person's data.")
 
 Data = Annotated[Path | None, typer.Option(help="Folder of a running `placet up`: its database.")]
-Days = Annotated[int | None, typer.Option(min=0, help="Days; left out: kept for ever.")]
+Days = Annotated[int | None, typer.Option(min=0, max=36_500, help="Days; left out: kept for ever.")]
 
 
 def purge(  # noqa: PLR0913 - each is an option

@@ -171,7 +171,7 @@ def duty(
     json: Json = False,
 ) -> None:
     """List who of each group is on duty, until when, and when its next working hours begin or began."""
-    from datetime import UTC, datetime
+    from datetime import MAXYEAR, MINYEAR, UTC, datetime
 
     from placet.domain.directory_file import directory_from, with_calendars
     from placet.domain.duty import opens_at
@@ -181,7 +181,10 @@ def duty(
 
     try:
         moment = datetime.fromisoformat(at).astimezone(UTC) if at else datetime.now(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
+        moment = datetime.min.replace(tzinfo=UTC)
+    # Plans are looked through from a year before to a year behind it.
+    if not MINYEAR + 1 < moment.year < MAXYEAR - 1:
         fail("--at is a moment such as 2026-12-24T18:00+01:00", code=2)
     try:
         source = read_yaml(rules or Settings().rulebook)
