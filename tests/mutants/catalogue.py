@@ -108,26 +108,24 @@ MUTANTS = (
         "repeat-what-is-not-safe",
         "a lost call is repeated although its tool is not safe to repeat",
         _QUERIES,
-        "AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()\n"
-        "    AND (mode",
-        "AND state = 'running' AND fence < :attempts_max AND permit_expires_at > clock_timestamp()\n    AND (mode",
+        " idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()\n            AND (mode",
+        " fence < :attempts_max AND permit_expires_at > clock_timestamp()\n            AND (mode",
         ("tests/integration/executor/test_sweeper.py",),
     ),
     Mutant(
         "repeat-after-the-end",
         "a lost call is repeated after its permit has expired",
         _QUERIES,
-        "AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()\n"
-        "    AND (mode",
-        "AND state = 'running' AND idempotent AND fence < :attempts_max\n    AND (mode",
+        " idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()\n            AND (mode",
+        " idempotent AND fence < :attempts_max\n            AND (mode",
         ("tests/integration/executor/test_sweeper.py",),
     ),
     Mutant(
         "void-yes-repeated",
         "a lost call is repeated although its yes is void by now",
         "services/executor/sweeper.py",
-        "if event is Event.RECLAIMED and (void := await self._standing.why_void(work.connection, lost)):",
-        "if event is None and (void := await self._standing.why_void(work.connection, lost)):",
+        "if event is Event.RECLAIMED and (void := await self._why_void(work, lost)):",
+        "if event is None and (void := await self._why_void(work, lost)):",
         ("tests/integration/executor/test_sweeper.py",),
     ),
     Mutant(
@@ -670,8 +668,8 @@ MUTANTS = (
         "alive-repeated",
         "a call that is safe to repeat is begun again while its worker is at it",
         _QUERIES,
-        "AND lease_until <= now()\n    AND state = 'running' AND idempotent",
-        "\n    AND state = 'running' AND idempotent",
+        "AND lease_until <= now()\n    AND state = 'running' AND (\n",
+        "\n    AND state = 'running' AND (\n",
         ("tests/integration/executor/test_sweeper.py",),
     ),
     Mutant(

@@ -108,7 +108,7 @@ def test_a_history_that_is_shorter_than_conversations_is_refused(conversations: 
 
 
 def test_a_time_that_no_clock_reaches_is_refused() -> None:
-    """At the start, in a line: a purge that cannot tell what is older than that would delete nothing, and say nothing."""
+    """At the start, in a line: a purge that cannot tell what is older deletes nothing, and says nothing."""
     with pytest.raises(ValidationError, match="less than or equal to 36500"):
         RetentionSettings(retention_history_days=99_999_999_999)
 
