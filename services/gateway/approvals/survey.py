@@ -90,7 +90,10 @@ class Survey:
             rows = self.ordered(order, group)
         else:
             others = [row for row in self.rows if row["approval_id"] != after["approval_id"]]
-            at = sum(_stamp(row) > _stamp(after) for row in others) if order != "oldest" else len(others)
+            older = sum(_stamp(row) < _stamp(after) for row in others)
+            # What is equal in an order stays as it stood, and so must this one.
+            is_oldest_first = bool(others) and _stamp(others[0]) < _stamp(others[-1])
+            at = older if is_oldest_first else len(others) - older
             rows = Survey([*others[:at], after, *others[at:]], self.complete).ordered(order, group)
             place = next(n for n, row in enumerate(rows) if row["approval_id"] == after["approval_id"])
             rows = rows[place + 1 :]

@@ -68,6 +68,21 @@ def test_pages_have_everything_once(order: Order, group: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest", "deadline", "risk", "amount"])
+@pytest.mark.parametrize("is_oldest_first", [False, True])
+def test_pages_of_what_is_equal_have_everything_once(order: Order, *, is_oldest_first: bool) -> None:
+    """Calls of one answer run out at the same moment; the next page goes on where the one before ended."""
+    rows = [a_row(f"{number:02}", number, expires_at=NOON) for number in range(12)]
+    survey = Survey(rows[::-1] if is_oldest_first else rows, complete=True)
+    pages, last = [], None
+    for _ in range(12):
+        page, last = survey.page(order, "", last, 5)
+        pages += page
+        if last is None:
+            break
+    assert pages == survey.ordered(order)
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "deadline", "risk", "amount"])
 def test_a_page_goes_on_after_a_row_that_fits_no_more(order: Order) -> None:
     """What was decided on the page before is still where the next one begins."""
     whole = Survey(ROWS, complete=True).ordered(order)
