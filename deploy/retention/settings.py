@@ -6,11 +6,10 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from placet.deploy.retention import DAYS_MAX
 from placet.runtime.settings import Settings
 
 FIVE_YEARS, A_YEAR = 1_825, 365
-#: Longest time that anything is kept, in days; 0 is for ever.
-DAYS_MAX = 36_500
 
 
 class RetentionSettings(Settings):

@@ -83,8 +83,12 @@ class Resource:
 
         @self.app.command("show", help=summary)
         def show_one(thing: Id, *, json: Json = False) -> None:
-            found = call("GET", f"/v1/{self.path}/{quote(thing, safe='')}")
+            found = call("GET", self._place(thing))
             show_json(found) if json else show_whole(found, parts, tables)
+
+    def _place(self, thing: str) -> str:
+        """Return the path of one thing, whatever stands in its id."""
+        return f"/v1/{self.path}/{quote(thing, safe='')}"
 
     def act(
         self, name: str, summary: str, said: str | Callable[[dict[str, Any]], str], *, method: str = "POST"
@@ -94,6 +98,6 @@ class Resource:
 
         @self.app.command(name, help=summary)
         def act_on(thing: Id, *, json: Json = False) -> None:
-            answer = call(method, f"/v1/{self.path}/{quote(thing, safe='')}{suffix}")
+            answer = call(method, self._place(thing) + suffix)
             line = (said if isinstance(said, str) else said(answer)).replace("{id}", thing)
             tell(answer or {"id": thing, "state": f"{name}d" if name[-1] == "e" else f"{name}ed"}, line, json=json)

@@ -15,11 +15,12 @@ import typer
 from placet.cli.audit import DatabaseUrl, Keys, beside
 from placet.cli.client import at_database, url_beside
 from placet.cli.output import Json, fail, out, show_json, tell
+from placet.deploy.retention import DAYS_MAX
 
 person = typer.Typer(no_args_is_help=True, help="Erase a person's data.")
 
 Data = Annotated[Path | None, typer.Option(help="Folder of a running `placet up`: its database.")]
-Days = Annotated[int | None, typer.Option(min=0, max=36_500, help="Days; left out: kept for ever.")]
+Days = Annotated[int | None, typer.Option(min=0, max=DAYS_MAX, help="Days; left out: kept for ever.")]
 
 
 def purge(  # noqa: PLR0913 - each is an option

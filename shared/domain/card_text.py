@@ -47,6 +47,11 @@ _OF_EMOJI = re.compile(
 )
 
 
+def printable(text: str) -> str:
+    """Return a text with a blank for each character that prints nothing: NUL, halves of characters, line breaks."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
 def visible(text: str) -> str:
     """Return `text` with every control, bidirectional and otherwise invisible character as `[U+XXXX]`."""
     if text.isprintable() and (text.isascii() or not _LOOKS_PRINTED.search(text)):

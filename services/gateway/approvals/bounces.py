@@ -16,6 +16,7 @@ from email.message import Message
 from email.parser import BytesHeaderParser
 
 from placet.contracts.messages.deliveries import WORDS_MAX
+from placet.domain.card_text import printable
 
 #: Parts of a report that are looked at, at most.
 PARTS_MAX = 20
@@ -107,4 +108,4 @@ def _mail_id(report: Message, parts: list[Message]) -> str | None:
 
 def _field(block: Message, name: str) -> str:
     value = str(block.get(name, ""))
-    return "".join(char if char.isprintable() else " " for char in " ".join(value.split()))
+    return printable(" ".join(value.split()))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from placet.contracts.errors import PlacetError
+from placet.domain.card_text import printable
 from placet.notifier.cards import Address, Card
 
 __all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered", "DividedChannel", "JointChannel", "sharing"]
@@ -44,7 +45,7 @@ class ChannelFailed(PlacetError):
         self, reason: str, retry_after: float | None = None, *, permanent: bool = False, refused: bool = False
     ) -> None:
         # Whoever is at the other end words it, in whatever bytes: the store takes no NUL and no half of a character.
-        super().__init__("".join(each if each.isprintable() else " " for each in reason))
+        super().__init__(printable(reason))
         self.retry_after = None if retry_after is None else min(retry_after, RETRY_AFTER_MAX_SECONDS)
         self.permanent = permanent
         self.refused = refused or permanent

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from placet.domain.card_text import printable
 from placet.notifier.cards import Card
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.email.links import MailedLink
@@ -155,9 +156,8 @@ def _subject(head: Letterhead, card: Card, kind: Kind) -> str:
 
 def _sentence(summary: str) -> str:
     """Return what of a card's sentence a header may have: what can be seen, on one line, cut."""
-    seen = "".join(each if each.isprintable() else " " for each in summary)
     # What looks like an encoded word would be decoded, line breaks and all.
-    return line(seen.replace("=?", "= ?"), SUBJECT_MAX)
+    return line(printable(summary).replace("=?", "= ?"), SUBJECT_MAX)
 
 
 def _envelope(head: Letterhead, subject: str, *, message_id: str, recipient: str) -> EmailMessage:
